@@ -1,0 +1,164 @@
+// Package wire has the words of the control socket: what goes over it as JSON, and the frames of an
+// attached stream. docs/control-socket.md is the same for people, with curl examples.
+package wire
+
+import (
+	"time"
+
+	"bromure.io/tui/internal/layout"
+	"bromure.io/tui/internal/problem"
+	"bromure.io/tui/vm"
+	"bromure.io/tui/vm/guest"
+)
+
+// Prefix is the version of the API, the first element of every path.
+const Prefix = "/v1"
+
+// Host is the only Host header that the daemon accepts: a web page that reaches the socket by
+// some detour has another.
+const Host = "bromure"
+
+// Paths. {ws} is a workspace's name, ID or unique ID prefix, as one escaped path element.
+const (
+	PathHealth     = Prefix + "/health"              // GET → Health
+	PathWatch      = Prefix + "/watch"               // GET → Snapshot per line; ?once=1: the first only
+	PathWorkspaces = Prefix + "/workspaces"          // POST Create → Workspace
+	PathWorkspace  = Prefix + "/workspaces/{ws}"     // GET → Workspace
+	PathDo         = Prefix + "/do"                  // POST Do → Progress per line, the last has Done
+	PathLogs       = Prefix + "/logs/{ws}/{kind}"    // GET → the ring's bytes; ?follow=1; ?tail=LINES
+	PathAttach     = Prefix + "/attach/{ws}"         // POST Attach, Upgrade → frames
+	PathForward    = Prefix + "/forward/{ws}/{addr}" // POST, Upgrade → a raw byte stream to host:port in the guest
+	PathPorts      = Prefix + "/ports/{ws}"          // GET → []guest.Port
+	PathDoctor     = Prefix + "/doctor"              // GET → vm.Capabilities; ?fresh=1: probe again
+	PathShutdown   = Prefix + "/shutdown"            // POST Shutdown → Progress per line
+)
+
+// Upgrade is the protocol name in the Upgrade header of attach and forward.
+const Upgrade = "bromure-stream"
+
+// Health says who answers.
+type Health struct {
+	Version string      `json:"version"` // of the program
+	API     int         `json:"api"`
+	PID     int         `json:"pid"`
+	Root    layout.Root `json:"root"`
+	Started time.Time   `json:"started"`
+}
+
+// Error is the body of every answer that is not 2xx, and stands in the last [Progress].
+type Error struct {
+	Kind problem.Kind `json:"kind"`
+	Msg  string       `json:"error"`
+	Hint string       `json:"hint,omitempty"`
+	Step string       `json:"step,omitempty"` // of a start that failed
+}
+
+func (e *Error) Error() string { return e.Msg }
+
+// FromError makes the wire form of err; nil stays nil.
+func FromError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Kind: problem.KindOf(err), Msg: err.Error(), Hint: problem.HintOf(err)}
+}
+
+// Problem is the error that a front shows.
+func (e *Error) Problem() error {
+	if e == nil {
+		return nil
+	}
+	return problem.New(e.Kind, e.Msg, e.Hint)
+}
+
+// Snapshot is everything that a front shows. It travels whole; the newest one wins.
+type Snapshot struct {
+	Seq          uint64          `json:"seq"`
+	Now          time.Time       `json:"now"`
+	Health       Health          `json:"daemon"`
+	Backend      string          `json:"backend"`
+	Capabilities vm.Capabilities `json:"capabilities"`
+	FreeBytes    int64           `json:"free_bytes"` // of the volume that holds the data root
+	Workspaces   []Workspace     `json:"workspaces"` // by name
+	Closing      bool            `json:"closing,omitempty"`
+}
+
+// Workspace is one workspace as fronts see it.
+type Workspace struct {
+	vm.Workspace
+	State      vm.State       `json:"state"`
+	Compromise *vm.Compromise `json:"compromised,omitempty"`
+	Failure    *vm.Failure    `json:"failure,omitempty"`
+	Invalid    string         `json:"invalid,omitempty"` // why workspace.json cannot be used; then only ID is sure
+
+	Started     time.Time      `json:"started,omitzero"` // of the machine
+	Accelerator vm.Accelerator `json:"accelerator,omitempty"`
+	Steps       []Step         `json:"steps,omitempty"` // of the start in progress or of the last one
+	DiskOwn     int64          `json:"disk_own"`        // allocated bytes of disk.img
+	HomeOwn     int64          `json:"home_own"`
+	Stats       *guest.Stats   `json:"stats,omitempty"`
+	Ports       []guest.Port   `json:"ports,omitempty"`
+	Consoles    int            `json:"consoles,omitempty"`
+	Refused     int            `json:"refused"` // outbound connections refused since the machine started
+	Dir         string         `json:"dir"`
+}
+
+// Step is a finished or running step of an operation.
+type Step struct {
+	Name string        `json:"name"`
+	Took time.Duration `json:"took,omitempty"`
+	Done bool          `json:"done"`
+	Note string        `json:"note,omitempty"`
+}
+
+// Create asks for a workspace; zero values mean the defaults.
+type Create struct {
+	Name      string `json:"name,omitempty"` // empty: one is made up
+	MemoryMiB int    `json:"memory_mib,omitempty"`
+	CPUs      int    `json:"cpus,omitempty"`
+	HomeMiB   int64  `json:"home_mib,omitempty"`
+	Image     string `json:"image,omitempty"` // empty: the newest at the first start
+	Color     string `json:"color,omitempty"`
+	Notes     string `json:"notes,omitempty"`
+}
+
+// Do asks for a verb. The answer is a stream of [Progress].
+type Do struct {
+	Verb      string        `json:"verb"` // as internal/verb names it: start, stop, kill, reboot, image-build
+	Workspace string        `json:"workspace,omitempty"`
+	Timeout   time.Duration `json:"timeout,omitempty"` // stop: how long the guest may take before it is killed
+	Hard      bool          `json:"hard,omitempty"`    // reboot: like a reset button
+	Build     *Build        `json:"build,omitempty"`
+}
+
+// Build asks for an image.
+type Build struct {
+	Distro string `json:"distro,omitempty"`
+	Suite  string `json:"suite,omitempty"`
+}
+
+// Progress is one line of an operation's stream.
+type Progress struct {
+	Step      string        `json:"step,omitempty"` // a step has begun
+	Note      string        `json:"note,omitempty"`
+	Took      time.Duration `json:"took,omitempty"` // with Finished
+	Finished  bool          `json:"finished,omitempty"`
+	Done      bool          `json:"done,omitempty"` // the operation is over
+	Error     *Error        `json:"error,omitempty"`
+	Workspace *Workspace    `json:"workspace,omitempty"` // with Done, where there is one
+	Image     string        `json:"image,omitempty"`     // with Done of image-build
+}
+
+// Shutdown asks the daemon to leave.
+type Shutdown struct {
+	Machines bool `json:"machines,omitempty"` // stop the machines first
+}
+
+// Attach begins a stream: exactly one of Exec and Console is set.
+type Attach struct {
+	Exec    *guest.Exec    `json:"exec,omitempty"`
+	Console *guest.Console `json:"console,omitempty"`
+}
+
+// Names of the log kinds in a path are layout.LogKind values, and "daemon" for the daemon's own with ws "-".
+const DaemonLog = "daemon"
