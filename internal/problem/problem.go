@@ -11,16 +11,16 @@ import "errors"
 type Kind string
 
 const (
-	Failed       Kind = "failed"       // the operation was tried and did not work
-	Usage        Kind = "usage"        // the request itself makes no sense
-	NotFound     Kind = "not-found"    // no such workspace, image or file
-	Refused      Kind = "refused"      // the state does not allow it (running, compromised, locked)
-	Denied       Kind = "denied"       // the user said no
-	Unreachable  Kind = "unreachable"  // the daemon does not answer
-	Unverified   Kind = "unverified"   // a hash or a signature does not match
-	Missing      Kind = "missing"      // a program, a device or a right that the host must provide is not there
-	Interrupted  Kind = "interrupted"  // given up because the caller went away or a signal came
-	DeadlineMiss Kind = "deadline"     // something did not answer in time
+	Failed       Kind = "failed"      // the operation was tried and did not work
+	Usage        Kind = "usage"       // the request itself makes no sense
+	NotFound     Kind = "not-found"   // no such workspace, image or file
+	Refused      Kind = "refused"     // the state does not allow it (running, compromised, locked)
+	Denied       Kind = "denied"      // the user said no
+	Unreachable  Kind = "unreachable" // the daemon does not answer
+	Unverified   Kind = "unverified"  // a hash or a signature does not match
+	Missing      Kind = "missing"     // a program, a device or a right that the host must provide is not there
+	Interrupted  Kind = "interrupted" // given up because the caller went away or a signal came
+	DeadlineMiss Kind = "deadline"    // something did not answer in time
 )
 
 // Problem is an error with a kind and a hint.
