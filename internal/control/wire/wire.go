@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"bromure.io/tui/internal/layout"
-	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
 	"bromure.io/tui/vm/guest"
 )
@@ -30,8 +29,16 @@ const (
 	PathForward    = Prefix + "/forward/{ws}/{addr}" // POST, Upgrade → a raw byte stream to host:port in the guest
 	PathPorts      = Prefix + "/ports/{ws}"          // GET → []guest.Port
 	PathDoctor     = Prefix + "/doctor"              // GET → vm.Capabilities; ?fresh=1: probe again
+	PathImages     = Prefix + "/images"              // GET → []images.Manifest
+	PathVerify     = Prefix + "/images/{ref}/verify" // POST → Progress per line; {ref} may be [Newest]
 	PathShutdown   = Prefix + "/shutdown"            // POST Shutdown → Progress per line
 )
+
+// API is the version of the words in this package. It changes when an old front would misread a new daemon.
+const API = 1
+
+// Newest stands for the newest image in a path. It is no image reference: "@" is not allowed in one.
+const Newest = "@newest"
 
 // Upgrade is the protocol name in the Upgrade header of attach and forward.
 const Upgrade = "bromure-stream"
@@ -43,32 +50,6 @@ type Health struct {
 	PID     int         `json:"pid"`
 	Root    layout.Root `json:"root"`
 	Started time.Time   `json:"started"`
-}
-
-// Error is the body of every answer that is not 2xx, and stands in the last [Progress].
-type Error struct {
-	Kind problem.Kind `json:"kind"`
-	Msg  string       `json:"error"`
-	Hint string       `json:"hint,omitempty"`
-	Step string       `json:"step,omitempty"` // of a start that failed
-}
-
-func (e *Error) Error() string { return e.Msg }
-
-// FromError makes the wire form of err; nil stays nil.
-func FromError(err error) *Error {
-	if err == nil {
-		return nil
-	}
-	return &Error{Kind: problem.KindOf(err), Msg: err.Error(), Hint: problem.HintOf(err)}
-}
-
-// Problem is the error that a front shows.
-func (e *Error) Problem() error {
-	if e == nil {
-		return nil
-	}
-	return problem.New(e.Kind, e.Msg, e.Hint)
 }
 
 // Snapshot is everything that a front shows. It travels whole; the newest one wins.
@@ -160,5 +141,14 @@ type Attach struct {
 	Console *guest.Console `json:"console,omitempty"`
 }
 
-// Names of the log kinds in a path are layout.LogKind values, and "daemon" for the daemon's own with ws "-".
+// LogQuery says how much of a log is wanted.
+type LogQuery struct {
+	Follow bool // wait for more
+	Tail   int  // begin with the last so many lines; negative: everything that is kept
+}
+
+// DaemonLog is the daemon's own log, beside the layout.LogKind values. In a path its workspace is [NoWorkspace].
 const DaemonLog = "daemon"
+
+// NoWorkspace stands in a path where a workspace would: no workspace can be called so.
+const NoWorkspace = "-"
