@@ -3,7 +3,9 @@
 package atomicfile
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -11,39 +13,116 @@ import (
 // Write puts data into the file at path: a temporary file beside it, created
 // with mode and no more, is written, synced and renamed, and then the directory is synced.
 // On an error the old file is as it was and no temporary file stays.
-func Write(path string, data []byte, mode os.FileMode) (err error) {
-	dir, base := filepath.Split(path)
-	f, err := createTemp(dir, base, mode)
+func Write(path string, data []byte, mode os.FileMode) error {
+	f, err := Create(path, mode)
 	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if _, err := f.Write(data); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	tmp := f.Name()
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(tmp)
-			err = fmt.Errorf("write %s: %w", path, err)
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return SyncDir(dir)
+	return f.Commit()
 }
 
-// IsTemp says whether name is one of this package's temporary files, left over by a crash.
+// File is the content to be of a file, under a temporary name beside it. Its maker holds a lock on
+// it, so that [Sweep] knows those that are being written from those that a crash left over.
+type File struct {
+	*os.File
+	path string
+	done bool
+}
+
+// Create makes an empty temporary file beside path. The caller ends with Commit or Abort.
+func Create(path string, mode os.FileMode) (*File, error) {
+	dir, base := filepath.Split(path)
+	for i := 0; i < maxTries; i++ {
+		name := filepath.Join(dir, tempName(base, i))
+		// os.CreateTemp has a fixed mode; here nobody can open the file in an instant of a wider one.
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", path, err)
+		}
+		if ours, _ := claim(f, name); ours {
+			return &File{File: f, path: path}, nil
+		}
+		f.Close() // Sweep was faster, and has removed it or will
+	}
+	return nil, fmt.Errorf("write %s: no free temporary name", path)
+}
+
+// maxTries bounds the search for a free temporary name.
+const maxTries = 10_000
+
+func tempName(base string, i int) string {
+	return fmt.Sprintf(".%s.tmp-%d-%d", base, os.Getpid(), i)
+}
+
+// Commit syncs the file, gives it its name, in place of what has it, and syncs the directory. After an error the
+// file at that name is as it was and the temporary one is gone.
+func (f *File) Commit() error { return f.commit(os.Rename) }
+
+// CommitNew is [File.Commit] for a name that must not be taken: then the error is [fs.ErrExist].
+func (f *File) CommitNew() error { return f.commit(renameNew) }
+
+func (f *File) commit(rename func(from, to string) error) error {
+	err := f.Sync()
+	if err == nil {
+		// The descriptor, and with it the lock, is kept until the file has its name: Sweep must not see it unlocked.
+		err = rename(f.Name(), f.path)
+	}
+	if err != nil {
+		f.Abort()
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	f.done = true
+	if err := errors.Join(f.Close(), SyncDir(filepath.Dir(f.path))); err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// Abort removes the temporary file. After Commit it does nothing.
+func (f *File) Abort() {
+	if f.done {
+		return
+	}
+	f.done = true
+	_ = os.Remove(f.Name())
+	_ = f.Close()
+}
+
+// IsTemp says whether name is one of this package's temporary files.
 func IsTemp(name string) bool {
 	ok, _ := filepath.Match(".*.tmp-*", name)
 	return ok
+}
+
+// Sweep removes the temporary files in dir whose makers are dead. It may run at any time and in
+// several processes at once. What cannot be removed is left for the next time.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !IsTemp(e.Name()) || !e.Type().IsRegular() {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		f, err := os.OpenFile(name, os.O_RDONLY|noFollow, 0)
+		if err != nil {
+			continue
+		}
+		if ours, sure := claim(f, name); ours && sure {
+			_ = os.Remove(name)
+		}
+		f.Close()
+	}
+	return nil
 }
 
 // SyncDir makes the entries of dir durable: without it a rename may be lost by a power cut.
@@ -57,17 +136,4 @@ func SyncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
-}
-
-// createTemp makes a new file whose mode is at most mode from its first instant;
-// os.CreateTemp has a fixed one.
-func createTemp(dir, base string, mode os.FileMode) (*os.File, error) {
-	for i := 0; ; i++ {
-		name := filepath.Join(dir, fmt.Sprintf(".%s.tmp-%d-%d", base, os.Getpid(), i))
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-		if os.IsExist(err) && i < 10_000 {
-			continue
-		}
-		return f, err
-	}
 }
