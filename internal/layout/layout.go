@@ -53,6 +53,10 @@ func (r Root) join(elem ...string) string {
 }
 
 func (r Root) DaemonLock() string { return r.join("daemon.lock") }
+
+// Endpoint says where the daemon of this root listens; see internal/control.
+func (r Root) Endpoint() string { return r.join("endpoint.json") }
+
 func (r Root) MACs() string       { return r.join("macs.json") }
 func (r Root) MACsLock() string   { return r.join("macs.lock") }
 func (r Root) Settings() string   { return r.join("settings.json") }
