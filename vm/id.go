@@ -34,6 +34,9 @@ func (id ID) Short() string { return string(id[:min(ShortIDLen, len(id))]) }
 // UUID is the ID in the form of RFC 9562, section 4, which hypervisors take.
 func (id ID) UUID() string {
 	s := string(id)
+	if len(s) != 32 {
+		return s // not an ID; whoever takes UUIDs refuses it
+	}
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 

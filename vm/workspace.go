@@ -6,7 +6,12 @@ package vm
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"bromure.io/tui/images"
 )
 
 // ConfigVersion is the version of workspace.json that this program writes. A file with a
@@ -54,6 +59,10 @@ const (
 	MinMemoryMiB     = 256
 	MaxMemoryMiB     = 1024 * 1024
 	MaxCPUs          = 256
+	MinHomeMiB       = 16              // below it mke2fs leaves no room for files
+	MaxHomeMiB       = 8 * 1024 * 1024 // ext4 with blocks of 4 KiB ends at 16 TiB
+	MaxNotes         = 64 << 10        // bytes
+	MaxLabel         = 64              // bytes of Color and CloneKind
 )
 
 // DefaultMemory is 4 GiB, or a quarter of the host's memory where that is less.
@@ -78,10 +87,27 @@ func (w *Workspace) Check() error {
 	if w.MemoryMiB < MinMemoryMiB || w.MemoryMiB > MaxMemoryMiB {
 		return fmt.Errorf("%d MiB of memory: it takes %d to %d", w.MemoryMiB, MinMemoryMiB, MaxMemoryMiB)
 	}
+	if w.HomeMiB < MinHomeMiB || w.HomeMiB > MaxHomeMiB {
+		return fmt.Errorf("%d MiB of home: it takes %d to %d", w.HomeMiB, MinHomeMiB, MaxHomeMiB)
+	}
 	switch w.DiskFormat {
 	case "", Raw, QCOW2:
 	default:
 		return fmt.Errorf("unknown disk format %q", w.DiskFormat)
+	}
+	if w.Image != "" {
+		if _, err := images.ParseRef(w.Image); err != nil {
+			return err // it becomes a path component
+		}
+	}
+	if len(w.Color) > MaxLabel || strings.ContainsFunc(w.Color, unicode.IsControl) {
+		return fmt.Errorf("not a colour: %.80q", w.Color)
+	}
+	if len(w.CloneKind) > MaxLabel || strings.ContainsFunc(w.CloneKind, unicode.IsControl) {
+		return fmt.Errorf("not a kind of clone: %.80q", w.CloneKind)
+	}
+	if len(w.Notes) > MaxNotes || !utf8.ValidString(w.Notes) {
+		return fmt.Errorf("notes of %d bytes: they take up to %d, in UTF-8", len(w.Notes), MaxNotes)
 	}
 	return nil
 }

@@ -58,7 +58,6 @@ func (r Root) DaemonLock() string { return r.join("daemon.lock") }
 func (r Root) Endpoint() string { return r.join("endpoint.json") }
 
 func (r Root) MACs() string       { return r.join("macs.json") }
-func (r Root) MACsLock() string   { return r.join("macs.lock") }
 func (r Root) Settings() string   { return r.join("settings.json") }
 func (r Root) Logs() string       { return r.join("logs") }
 func (r Root) DaemonLog() string  { return r.join("logs", "daemon.log") }
@@ -68,6 +67,19 @@ func (r Root) Images() string     { return r.join("images") }
 
 // AccelCache holds the answer of the accelerator probe.
 func (r Root) AccelCache() string { return r.join("accelerator.json") }
+
+// WorkspacesLock is held for the moment in which a workspace is made, renamed or changed, or its MAC
+// is reserved or released: names and addresses are unique in a root.
+func (r Root) WorkspacesLock() string { return r.join("workspaces", ".lock") }
+
+// NewWorkspace is where a workspace is put together before it gets its name; what stays there is
+// the rest of a crash.
+func (r Root) NewWorkspace(id string) WorkspaceDir {
+	return WorkspaceDir(r.join("workspaces", NewWorkspacePrefix+id))
+}
+
+// NewWorkspacePrefix begins the names of [Root.NewWorkspace].
+const NewWorkspacePrefix = ".new-"
 
 // Workspace is the directory of the workspace with that ID. The ID must have
 // been parsed (vm.ParseID): it is a path component here.

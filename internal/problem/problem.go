@@ -4,7 +4,10 @@
 // An error without a Problem in its chain is an internal failure ([Failed]).
 package problem
 
-import "errors"
+import (
+	"errors"
+	"syscall"
+)
 
 // Kind is what sort of thing went wrong; it decides the exit code of a
 // command and the HTTP status of a route, nothing else.
@@ -54,6 +57,20 @@ func Wrap(kind Kind, err error, msg, hint string) error {
 		return nil
 	}
 	return &Problem{Kind: kind, Msg: msg, Hint: hint, Err: err}
+}
+
+// IsFull says whether err is a full disk or a used-up quota.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// OfDisk is err as a problem whose hint says where to make room, when it is about a full disk; other
+// errors stay as they are. path is a file on the volume.
+func OfDisk(err error, path string) error {
+	if !IsFull(err) {
+		return err
+	}
+	return Wrap(Failed, err, "", "Make room on the volume that holds "+path+" and try again.")
 }
 
 // KindOf is the kind of the outermost problem in err's chain, [Failed] when there is none.
