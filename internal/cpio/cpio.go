@@ -19,6 +19,7 @@ const (
 
 	typeDir  = 0o040000
 	typeFile = 0o100000
+	typeChar = 0o020000
 
 	// maxName is the kernel's limit: PATH_MAX, with the NUL.
 	maxName = 4096
@@ -48,7 +49,7 @@ func (w *Writer) Dir(name string, mode uint32) error {
 		return nil
 	}
 	w.dirs[name] = true
-	return w.entry(name, typeDir|mode&0o7777, 2, nil)
+	return w.entry(name, typeDir|mode&0o7777, 2, nil, device{})
 }
 
 // File adds a regular file. Its directory must have been added before.
@@ -60,7 +61,20 @@ func (w *Writer) File(name string, mode uint32, data []byte) error {
 	if w.dirs[name] {
 		return w.fail(fmt.Errorf("cpio: %s is a directory already", name))
 	}
-	return w.entry(name, typeFile|mode&0o7777, 1, data)
+	return w.entry(name, typeFile|mode&0o7777, 1, data, device{})
+}
+
+// CharDevice adds the node of a character device; no right of the host is needed for that. Its directory must
+// have been added before.
+func (w *Writer) CharDevice(name string, mode, major, minor uint32) error {
+	name, err := w.clean(name)
+	if err != nil {
+		return err
+	}
+	if w.dirs[name] {
+		return w.fail(fmt.Errorf("cpio: %s is a directory already", name))
+	}
+	return w.entry(name, typeChar|mode&0o7777, 1, nil, device{major, minor})
 }
 
 // Close ends the archive. It does not close the underlying writer.
@@ -69,7 +83,7 @@ func (w *Writer) Close() error {
 		return w.err
 	}
 	w.ino = 0 // the trailer has none
-	if err := w.header(trailer, 0, 1, 0); err != nil {
+	if err := w.header(trailer, 0, 1, 0, device{}); err != nil {
 		return err
 	}
 	w.err = errors.New("cpio: write after Close")
@@ -97,12 +111,15 @@ func (w *Writer) fail(err error) error {
 	return err
 }
 
-func (w *Writer) entry(name string, mode uint32, nlink int, data []byte) error {
+// device is what a node stands for; zero for everything that is no device.
+type device struct{ major, minor uint32 }
+
+func (w *Writer) entry(name string, mode uint32, nlink int, data []byte, dev device) error {
 	if uint64(len(data)) > 1<<32-1 {
 		return w.fail(fmt.Errorf("cpio: %s is larger than 4 GiB", name))
 	}
 	w.ino++
-	if err := w.header(name, mode, nlink, len(data)); err != nil {
+	if err := w.header(name, mode, nlink, len(data), dev); err != nil {
 		return err
 	}
 	if err := w.write(data); err != nil {
@@ -113,9 +130,9 @@ func (w *Writer) entry(name string, mode uint32, nlink int, data []byte) error {
 
 // header writes the 110 bytes of fields, the name with its NUL, and padding to 4 bytes. In order: ino, mode, uid, gid, nlink, mtime,
 // filesize, devmajor, devminor, rdevmajor, rdevminor, namesize, check.
-func (w *Writer) header(name string, mode uint32, nlink, size int) error {
+func (w *Writer) header(name string, mode uint32, nlink, size int, dev device) error {
 	h := fmt.Sprintf("%s%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00", magic,
-		w.ino, mode, 0, 0, nlink, 0, size, 0, 0, 0, 0, len(name)+1, 0, name)
+		w.ino, mode, 0, 0, nlink, 0, size, 0, 0, dev.major, dev.minor, len(name)+1, 0, name)
 	if err := w.write([]byte(h)); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ type entry struct {
 	ino   uint64
 	nlink uint64
 	data  string
+	dev   device
 }
 
 // parse is an independent reading of the format, from the kernel's init/initramfs.c.
@@ -37,8 +38,9 @@ func parse(t *testing.T, b []byte) (out []entry, rest []byte) {
 		if name[nameSize-1] != 0 {
 			t.Fatalf("name %q is not terminated", name)
 		}
-		e := entry{name: string(name[:nameSize-1]), ino: field(0), mode: field(1), nlink: field(4)}
-		for _, i := range []int{2, 3, 5, 7, 8, 9, 10, 12} {
+		e := entry{name: string(name[:nameSize-1]), ino: field(0), mode: field(1), nlink: field(4),
+			dev: device{uint32(field(9)), uint32(field(10))}}
+		for _, i := range []int{2, 3, 5, 7, 8, 12} {
 			if field(i) != 0 {
 				t.Errorf("%s: field %d is %d", e.name, i, field(i))
 			}
@@ -62,6 +64,7 @@ func TestRoundTrip(t *testing.T) {
 			w.File("/bromure/modules/a.ko", 0o644, []byte("12345")),
 			w.File("/init", 0o755, nil),
 			w.File("/bromure/boot.json", 0o600, []byte("{}\n ")),
+			w.CharDevice("bromure/console", 0o600, 5, 1),
 			w.Close(),
 		} {
 			if err != nil {
@@ -76,11 +79,12 @@ func TestRoundTrip(t *testing.T) {
 	}
 	got, rest := parse(t, append(b, b...))
 	want := []entry{
-		{"bromure", 0o040755, 1, 2, ""},
-		{"bromure/modules", 0o040700, 2, 2, ""},
-		{"bromure/modules/a.ko", 0o100644, 3, 1, "12345"},
-		{"init", 0o100755, 4, 1, ""},
-		{"bromure/boot.json", 0o100600, 5, 1, "{}\n "},
+		{"bromure", 0o040755, 1, 2, "", device{}},
+		{"bromure/modules", 0o040700, 2, 2, "", device{}},
+		{"bromure/modules/a.ko", 0o100644, 3, 1, "12345", device{}},
+		{"init", 0o100755, 4, 1, "", device{}},
+		{"bromure/boot.json", 0o100600, 5, 1, "{}\n ", device{}},
+		{"bromure/console", 0o020600, 6, 1, "", device{5, 1}},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", got, want)
