@@ -21,9 +21,8 @@ func NewMAC() MAC {
 
 // Check says whether the address is a locally administered unicast one.
 func (m MAC) Check() error {
-	var b [6]byte
-	n, err := hex.Decode(b[:], []byte(strings.ReplaceAll(string(m[:min(len(m), 17)]), ":", "")))
-	if err != nil || n != len(b) || formatMAC(b) != m || b[0]&3 != 2 {
+	raw, err := hex.DecodeString(strings.ReplaceAll(string(m), ":", ""))
+	if err != nil || len(raw) != 6 || formatMAC([6]byte(raw)) != m || raw[0]&3 != 2 {
 		return fmt.Errorf("not a locally administered MAC address: %q", string(m))
 	}
 	return nil

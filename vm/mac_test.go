@@ -16,6 +16,7 @@ func TestMACCheck(t *testing.T) {
 		"upper case":               "02:AB:CD:EF:01:23",
 		"dashes":                   "02-00-00-00-00-00",
 		"no separators":            "020000000000",
+		"digits only":              "02000000000000000",
 		"separators elsewhere":     "0:200:00:00:00:00",
 		"not hex":                  "02:00:00:00:00:0g",
 		"of a vendor":              "00:16:3e:00:00:00",
