@@ -122,7 +122,7 @@ func (r *registry) build(ws *vm.Workspace, entries []Entry) (err error) {
 // Update changes the settings of a workspace, whether its machine runs or not, and returns what they are
 // then. change gets the current ones; when it returns an error, nothing is changed. It runs under the lock that
 // all processes share, so it does nothing slow and calls no method of a Store that changes something.
-func (s *Store) Update(ctx context.Context, id vm.ID, change func(*vm.Workspace) error) (vm.Workspace, error) {
+func (s *Store) Update(id vm.ID, change func(*vm.Workspace) error) (vm.Workspace, error) {
 	none := vm.Workspace{}
 	dir, err := s.Dir(id)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Store) Update(ctx context.Context, id vm.ID, change func(*vm.Workspace)
 		_, err := s.Load(id)
 		return none, err // not found, in the usual words
 	}
-	r, err := s.register(ctx)
+	r, err := s.register(context.Background())
 	if err != nil {
 		return none, err
 	}
@@ -172,6 +172,15 @@ func (s *Store) Update(ctx context.Context, id vm.ID, change func(*vm.Workspace)
 		return none, problem.OfDisk(fmt.Errorf("update %q: %w", old.Name, err), dir.Config())
 	}
 	return ws, nil
+}
+
+// Used records that the workspace was used now.
+func (s *Store) Used(id vm.ID) error {
+	_, err := s.Update(id, func(ws *vm.Workspace) error {
+		ws.LastUsed = s.now().UTC()
+		return nil
+	})
+	return err
 }
 
 func nameTaken(entries []Entry, id vm.ID, name vm.Name) error {

@@ -33,12 +33,12 @@ type Store struct {
 
 // Open makes the directories that are missing, sweeps what crashes have left, and rebuilds the index of
 // MAC addresses where it lacks something.
-func Open(ctx context.Context, root layout.Root, clock func() time.Time) (*Store, error) {
-	s := &Store{Root: root, Clock: clock}
+func Open(root layout.Root) (*Store, error) {
+	s := &Store{Root: root}
 	if err := s.ensure(); err != nil {
 		return nil, err
 	}
-	r, err := s.register(ctx)
+	r, err := s.register(context.Background())
 	if err != nil {
 		return nil, err
 	}
