@@ -85,9 +85,10 @@ type Stream interface {
 	Signal(name string) error // without "SIG", as RFC 4254, section 6.10
 
 	// Wait returns the exit code, 128+n after signal n. An error means that there is none: the program
-	// could not be started, or the connection broke. Wait does not need Stdout to be read first.
+	// could not be started, or the connection broke. Somebody has to read Stdout and Stderr to their end meanwhile.
 	Wait() (code int, err error)
 
-	// Close lets go: a program gets SIGHUP, a console goes on without us.
+	// Close lets go: a program gets SIGHUP, a console goes on without us. It unblocks every other method.
+	// Closing twice does no harm.
 	Close() error
 }

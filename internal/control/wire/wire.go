@@ -3,9 +3,13 @@
 package wire
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"bromure.io/tui/internal/layout"
+	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
 	"bromure.io/tui/vm/guest"
 )
@@ -139,6 +143,51 @@ type Shutdown struct {
 type Attach struct {
 	Exec    *guest.Exec    `json:"exec,omitempty"`
 	Console *guest.Console `json:"console,omitempty"`
+}
+
+// Bounds of an [Attach].
+const (
+	maxArgs  = 4096
+	maxEnv   = 1024
+	maxCells = 10_000 // columns and rows of a terminal
+)
+
+// Check says what is wrong with a.
+func (a Attach) Check() error {
+	bad := func(msg string) error { return problem.New(problem.Usage, msg, "") }
+	switch {
+	case (a.Exec == nil) == (a.Console == nil):
+		return bad("a stream is for a program or for a console, one of them")
+	case a.Console != nil:
+		return checkStart(a.Console.Argv, nil, a.Console.Size, a.Console.Name+a.Console.Term)
+	case len(a.Exec.Argv) == 0 || a.Exec.Argv[0] == "":
+		return bad("there is no command to run")
+	case a.Exec.Shell && len(a.Exec.Argv) != 1:
+		return bad("a command line for the shell is one string")
+	}
+	return checkStart(a.Exec.Argv, a.Exec.Env, a.Exec.Size, a.Exec.Dir+a.Exec.Term)
+}
+
+// checkStart bounds what a program in the guest is started with. A NUL would cut a string short there.
+func checkStart(argv []string, env map[string]string, size guest.Size, other string) error {
+	bad := func(msg string) error { return problem.New(problem.Usage, msg, "") }
+	if len(argv) > maxArgs || len(env) > maxEnv {
+		return bad("too many arguments or environment variables")
+	}
+	if size.Cols < 0 || size.Cols > maxCells || size.Rows < 0 || size.Rows > maxCells {
+		return bad("no terminal has that size")
+	}
+	for _, s := range append(slices.Clone(argv), other) {
+		if strings.ContainsRune(s, 0) {
+			return bad("an argument must not contain a NUL")
+		}
+	}
+	for k, v := range env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			return bad("not an environment variable: " + strconv.Quote(k))
+		}
+	}
+	return nil
 }
 
 // LogQuery says how much of a log is wanted.
