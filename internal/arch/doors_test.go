@@ -23,12 +23,12 @@ var doors = []door{
 		"internal/control", "internal/cli", "proxy/mitm", "proxy/sigv4", "images/fetch",
 	}, "speaks HTTP"},
 	{[]string{"net"}, []string{
-		"internal/control", "internal/daemon", "internal/cli", "vm/qemu", "vm/vz", "vm/netstack", "vm/link", "vm/vmtest/...",
+		"internal/control", "internal/daemon", "internal/cli", "vm/qemu", "vm/qemu/qmp", "vm/vz", "vm/netstack", "vm/link", "vm/vmtest/...",
 		"vm/guest/initd", "vm/guest/sshd", "vm/guest/sysinfo", "secrets/sshagent", "proxy/mitm", "ui/console", "tools/...",
 	}, "opens connections"},
 	{[]string{"syscall", "golang.org/x/sys/..."}, []string{
 		"internal/layout", "internal/atomicfile", "internal/ring", "internal/control", "internal/cli", "internal/daemon",
-		"images/build", "images/store", "vm/disk", "vm/store", "vm/qemu", "vm/vz", "vm/link", "vm/vmtest/...",
+		"images/build", "images/store", "vm/disk", "vm/store", "vm/qemu", "vm/vz", "vm/netstack", "vm/link", "vm/vmtest/...",
 		"vm/guest/initd", "vm/guest/sshd", "vm/guest/sysinfo", "vm/guest/login", "vm/guest/process", "vm/guest/console",
 		"cmd/bromure-guest", "ui/console", "tools/...",
 		"internal/problem", // names of errors only

@@ -34,7 +34,7 @@ var rooms = []room{
 	{"internal/problem", nil, "errors with a kind and a hint"},
 	{"internal/printable", nil, "hostile text made safe to show"},
 	{"internal/cpio", nil, "a file format"},
-	{"internal/ring", nil, "log files of bounded size"},
+	{"internal/ring", []string{"internal/layout", "internal/atomicfile"}, "log files of bounded size"},
 	{"internal/arch", nil, "these tests"},
 	{"vm/guest", nil, "words that the guest program shares: whatever it imports is in the guest"},
 
@@ -58,8 +58,9 @@ var rooms = []room{
 	{"vm/link", plus([]string{"vm"}, leaves), "the host's end of the channel to the guest"},
 	{"vm/vmtest", plus([]string{"vm", "images"}, leaves), "the contract of a backend, and a fake one"},
 	{"vm/vmtest/echo", leaves, "a program for tests that answers on the segment"},
-	{"vm/vmtest/testguest", leaves, "a guest program for tests of backends"},
-	{"vm/qemu", plus([]string{"vm", "images", "vm/initramfs", "vm/guestbin"}, leaves), "a backend; it boots a probe of its own"},
+	{"vm/vmtest/testguest", plus([]string{"vm/vmtest/echo"}, leaves), "a guest program for tests of backends"},
+	{"vm/qemu/qmp", nil, "QEMU's monitor protocol"},
+	{"vm/qemu", plus([]string{"vm", "images", "vm/initramfs", "vm/guestbin", "vm/qemu/qmp"}, leaves), "a backend; it boots a probe of its own"},
 	{"vm/vz", plus([]string{"vm", "images", "vm/initramfs", "vm/guestbin"}, leaves), "a backend; the only cgo"},
 
 	{"secrets/vault", plus([]string{"secrets"}, leaves), "secrets at rest"},
