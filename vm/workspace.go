@@ -65,8 +65,12 @@ const (
 	MaxLabel         = 64              // bytes of Color and CloneKind
 )
 
-// DefaultMemory is 4 GiB, or a quarter of the host's memory where that is less.
+// DefaultMemory is 4 GiB, or a quarter of the host's memory where that is less. A host that does not
+// tell (0) is taken to have enough.
 func DefaultMemory(hostMiB int) int {
+	if hostMiB <= 0 {
+		return DefaultMemoryMiB
+	}
 	return max(MinMemoryMiB, min(DefaultMemoryMiB, hostMiB/4))
 }
 
