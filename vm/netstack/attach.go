@@ -1,0 +1,153 @@
+package netstack
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+
+	"gvisor.dev/gvisor/pkg/buffer"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+)
+
+// Attach connects the segment to a network card: one Ethernet frame, without its check sequence, for each Read and
+// each Write. It returns at once. An earlier card is let go of and closed first; connections live on over the new one, as over
+// a cable that was pulled for a moment.
+//
+// The segment closes nic when it is closed itself, or when another card comes. Reading ends when nic is closed or
+// at its end; other errors (the peer of a datagram socket went away, and may come back) are lost frames.
+func (s *Segment) Attach(nic io.ReadWriteCloser) error {
+	s.attach.Lock()
+	defer s.attach.Unlock()
+
+	if old := s.wire; old != nil {
+		s.wire = nil
+		old.close()
+	}
+	w := &wire{nic: nic, stop: make(chan struct{})}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.link.out.set(true)
+	w.running.Add(2)
+	s.work.Go(func() { defer w.running.Done(); s.receiveFrom(w) })
+	s.work.Go(func() { defer w.running.Done(); s.sendTo(w) })
+	s.mu.Unlock()
+	s.wire = w
+	return nil
+}
+
+// Attached says whether a network card is connected.
+func (s *Segment) Attached() bool { return s.link.out.isUp() }
+
+// wire is one attached network card.
+type wire struct {
+	nic     io.ReadWriteCloser
+	stop    chan struct{}
+	once    sync.Once
+	running sync.WaitGroup
+}
+
+// end makes both goroutines stop.
+func (w *wire) end() {
+	w.once.Do(func() {
+		close(w.stop)
+		_ = w.nic.Close() // nothing is lost by an error: the frames are gone either way
+	})
+}
+
+func (w *wire) close() {
+	w.end()
+	w.running.Wait()
+}
+
+// maxReadErrors is how many reads may fail in a row before the card counts as gone. A Unix datagram socket
+// reports a peer that went away once.
+const maxReadErrors = 64
+
+// smallFrame is the size up to which a frame is copied out of the read buffer, in bytes: the
+// buffer of 64 KiB would otherwise be kept for an acknowledgement.
+const smallFrame = 4 << 10
+
+// receiveFrom reads frames until the card is gone.
+func (s *Segment) receiveFrom(w *wire) {
+	defer func() {
+		w.end()
+		s.link.out.set(false)
+	}()
+	view := buffer.NewViewSize(maxFrame)
+	defer func() { view.Release() }()
+	failed := 0
+	for {
+		n, err := w.nic.Read(view.AsSlice())
+		if err != nil {
+			failed++
+			if gone(err) || failed > maxReadErrors {
+				return
+			}
+			continue
+		}
+		failed = 0
+		s.stats.framesIn.Add(1)
+		s.stats.bytesIn.Add(uint64(n))
+		b := view.AsSlice()[:n]
+		length, ok := s.gate(b)
+		if !ok {
+			continue
+		}
+		var packet *buffer.View
+		if n <= smallFrame {
+			packet = buffer.NewViewWithData(b[ethernetHeader:][:length])
+		} else {
+			packet = view
+			packet.CapLength(ethernetHeader + length)
+			packet.TrimFront(ethernetHeader)
+			view = buffer.NewViewSize(maxFrame)
+		}
+		pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithView(packet)})
+		s.link.deliver(pkt)
+		pkt.DecRef()
+	}
+}
+
+// sendTo writes queued frames until the card is gone.
+func (s *Segment) sendTo(w *wire) {
+	buf := make([]byte, 0, maxFrame)
+	var batch []frame
+	for {
+		select {
+		case <-w.stop:
+			return
+		case <-s.link.out.wake:
+		}
+		batch = s.link.out.take(batch)
+		ended := false
+		for _, f := range batch {
+			if ended {
+				f.release()
+				continue
+			}
+			buf = f.appendTo(buf[:0])
+			f.release()
+			if _, err := w.nic.Write(buf); err != nil {
+				s.stats.lost.Add(1)
+				ended = gone(err)
+				continue
+			}
+			s.stats.framesOut.Add(1)
+			s.stats.bytesOut.Add(uint64(len(buf)))
+		}
+		if ended {
+			w.end()
+			return
+		}
+	}
+}
+
+// gone says whether err means that a card will never work again.
+func gone(err error) bool {
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe)
+}
