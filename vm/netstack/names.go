@@ -19,7 +19,7 @@ const (
 	// DefaultNames is how many names a table holds.
 	DefaultNames = 50_000
 
-	// Addresses are set aside by the block, because each block costs a Persist: a sixteenth of the names, between these.
+	// Addresses are set aside by the block, because each block is persisted: a sixteenth of the names, between these.
 	minBlock = 64
 	maxBlock = 1024
 )
@@ -27,22 +27,12 @@ const (
 // ErrNamesFull is returned when no address is left for another name.
 var ErrNamesFull = errors.New("no synthetic address is left")
 
-// NamesConfig is what a table is made of.
-type NamesConfig struct {
-	Limit int // names held; 0 means DefaultNames
-
-	// Persist, when set, is called before addresses of a new block are given out, with what [LoadNames] reads. It keeps
-	// the promise of [Names] across a crash. When it fails the table goes on: the guest's network must
-	// not stop because a disk is full. It must not call the table.
-	Persist func([]byte) error
-}
-
 // Names is the table of the names that one guest looked up and their synthetic addresses. A name keeps its address, across
 // restarts too, until it is evicted as the one that was asked for longest ago; an address is given to a second
 // name only after [Names.NewBoot]. Methods may be called from any goroutine.
 type Names struct {
 	limit   int
-	persist func([]byte) error
+	persist func([]byte)
 
 	mu     sync.Mutex
 	byName map[string]*list.Element // of *nameEntry
@@ -59,19 +49,25 @@ type nameEntry struct {
 	live int    // open connections to it
 }
 
-// NewNames makes an empty table.
-func NewNames(cfg NamesConfig) *Names {
-	limit := cfg.Limit
-	if limit <= 0 || limit > DefaultNames {
-		limit = DefaultNames
-	}
+// NewNames makes an empty table for [DefaultNames] names.
+func NewNames() *Names { return newNames(DefaultNames) }
+
+func newNames(limit int) *Names {
 	return &Names{
-		limit:   limit,
-		persist: cfg.Persist,
-		byName:  make(map[string]*list.Element),
-		byAddr:  make(map[uint32]*list.Element),
-		recent:  list.New(),
+		limit:  limit,
+		byName: make(map[string]*list.Element),
+		byAddr: make(map[uint32]*list.Element),
+		recent: list.New(),
 	}
+}
+
+// Persist sets a function that is called, with what [Names.Load] reads, before addresses of a new block are given
+// out: at the first new name, and then once for every 64 to 1024 of them. It keeps the promise of [Names] across a crash. It must not
+// call the table. Its failures are its own to report: the guest's network must not stop because a disk is full.
+func (n *Names) Persist(f func(data []byte)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.persist = f
 }
 
 // NewBoot says that the guest of before is gone: addresses that no name has may be given out again.
@@ -169,7 +165,9 @@ func (n *Names) setAside() {
 		n.aside = append(n.aside, n.cursor)
 	}
 	if n.persist != nil && len(n.aside) > 0 {
-		_ = n.persist(n.marshal()) // see NamesConfig.Persist
+		if data, err := n.marshal(); err == nil {
+			n.persist(data)
+		}
 	}
 }
 

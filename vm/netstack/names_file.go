@@ -9,7 +9,7 @@ import (
 
 const namesVersion = 1
 
-// maxNamesFile bounds what LoadNames looks at, in bytes: the longest table that NewNames allows has 15.5 MB.
+// maxNamesFile bounds what Load looks at, in bytes: the longest table has 15.5 MB.
 const maxNamesFile = 20 << 20
 
 // namesFile is a table at rest. Names come in the order in which they were last asked for, oldest first.
@@ -24,14 +24,14 @@ type namesEntry struct {
 	Addr netip.Addr `json:"addr"`
 }
 
-// Marshal is the table in the form that [LoadNames] reads.
-func (n *Names) Marshal() []byte {
+// Marshal is the table in the form that [Names.Load] reads.
+func (n *Names) Marshal() ([]byte, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.marshal()
 }
 
-func (n *Names) marshal() []byte {
+func (n *Names) marshal() ([]byte, error) {
 	f := namesFile{Version: namesVersion, Names: make([]namesEntry, 0, n.recent.Len())}
 	for e := n.recent.Back(); e != nil; e = e.Prev() {
 		entry := e.Value.(*nameEntry)
@@ -42,25 +42,25 @@ func (n *Names) marshal() []byte {
 		end--
 	}
 	f.Spent = n.spent[:end]
-	b, err := json.Marshal(f)
-	if err != nil {
-		panic(err) // strings, addresses and bytes: cannot be
-	}
-	return b
+	return json.Marshal(f)
 }
 
-// LoadNames makes the table that [Names.Marshal] wrote. Damaged data is an error, and then there is no table: whoever
-// wants to go on with an empty one decides that. Call [Names.NewBoot] on it unless the machine that it was
+// Load replaces the content of the table by what [Names.Marshal] wrote. Damaged data is an error and leaves the
+// table as it was: whoever wants to go on with that decides it. Call [Names.NewBoot] afterwards, unless the machine that it was
 // written for still runs.
-func LoadNames(data []byte, cfg NamesConfig) (*Names, error) {
-	n := NewNames(cfg)
-	if err := n.load(data); err != nil {
-		return nil, fmt.Errorf("load table of names: %w", err)
+func (n *Names) Load(data []byte) error {
+	read := newNames(n.limit)
+	if err := read.parse(data); err != nil {
+		return fmt.Errorf("load table of names: %w", err)
 	}
-	return n, nil
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.byName, n.byAddr, n.recent = read.byName, read.byAddr, read.recent
+	n.spent, n.aside, n.cursor = read.spent, nil, 0
+	return nil
 }
 
-func (n *Names) load(data []byte) error {
+func (n *Names) parse(data []byte) error {
 	if len(data) > maxNamesFile {
 		return errors.New("too long")
 	}

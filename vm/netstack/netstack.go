@@ -173,7 +173,7 @@ func New(cfg Config) (*Segment, error) {
 	}
 	s.eth.gateway = [6]byte(gw)
 	if s.names == nil {
-		s.names = NewNames(NamesConfig{})
+		s.names = NewNames()
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -288,6 +288,9 @@ func (s *Segment) Close() error {
 	s.refusals.close()
 	return nil
 }
+
+// Names is the segment's table of names.
+func (s *Segment) Names() *Names { return s.names }
 
 // start runs f on a goroutine that Close waits for; false when the segment is closed.
 func (s *Segment) start(f func()) bool {
