@@ -61,6 +61,22 @@ func tempName(base string, i int) string {
 	return fmt.Sprintf(".%s.tmp-%d-%d", base, os.Getpid(), i)
 }
 
+// Reopen goes on with the file that has the temporary name now: something has put another there (a
+// system call that makes its file itself).
+func (f *File) Reopen() error {
+	g, err := os.OpenFile(f.Name(), os.O_RDWR|noFollow, 0)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	if ours, _ := claim(g, g.Name()); !ours {
+		g.Close()
+		return fmt.Errorf("write %s: another process took the temporary file", f.path)
+	}
+	f.Close()
+	f.File = g
+	return nil
+}
+
 // Commit syncs the file, gives it its name, in place of what has it, and syncs the directory. After an error the
 // file at that name is as it was and the temporary one is gone.
 func (f *File) Commit() error { return f.commit(os.Rename) }
