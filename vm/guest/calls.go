@@ -17,8 +17,8 @@ const (
 	// [Console] as JSON. The console outlives the channel.
 	ConsoleRequestName = "console@bromure.io"
 
-	// ExitErrorName is a request from the guest on a session channel, before it is closed without an
-	// exit status: the payload is why the program could not be started, as text.
+	// ExitErrorName is a request from the guest on a session channel, before its exit status: the payload
+	// is why the program could not be started, as text. The status is [CannotRun] or [NotFound] then.
 	ExitErrorName = "exit-error@bromure.io"
 )
 
@@ -119,7 +119,7 @@ type Exec struct {
 	TTY   bool              `json:"tty,omitempty"`
 	Size  Size              `json:"size,omitzero"`
 	Term  string            `json:"term,omitempty"`  // TERM of the caller, for a TTY
-	Shell bool              `json:"shell,omitempty"` // Argv is one string for the login shell, as sshd would run it
+	Shell bool              `json:"shell,omitempty"` // Argv is one string for the login shell, as sshd would run it; empty: a login shell
 }
 
 // Console attaches to a terminal session that the guest program holds.
