@@ -17,17 +17,17 @@ var doors = []door{
 	// What touches the world. Words stay pure: quick to test, safe to show on a screen.
 	{[]string{"os/exec"}, []string{
 		"images/build", "vm/disk", "vm/qemu", "vm/guest/initd", "vm/guest/process", "vm/guest/sshd",
-		"internal/control", "internal/cli", "ui/console", "tools/...",
+		"internal/control", "internal/control/controltest", "internal/cli", "ui/console", "tools/...",
 	}, "runs programs"},
 	{[]string{"net/http", "net/http/..."}, []string{
 		"internal/control", "internal/cli", "proxy/mitm", "proxy/sigv4", "images/fetch",
 	}, "speaks HTTP"},
 	{[]string{"net"}, []string{
-		"internal/control", "internal/daemon", "internal/cli", "vm/qemu", "vm/qemu/qmp", "vm/vz", "vm/netstack", "vm/link", "vm/vmtest/...",
+		"internal/control", "internal/control/controltest", "internal/daemon", "internal/cli", "vm/qemu", "vm/qemu/qmp", "vm/vz", "vm/netstack/...", "vm/link", "vm/vmtest/...",
 		"vm/guest/initd", "vm/guest/sshd", "vm/guest/sysinfo", "secrets/sshagent", "proxy/mitm", "ui/console", "tools/...",
 	}, "opens connections"},
 	{[]string{"syscall", "golang.org/x/sys/..."}, []string{
-		"internal/layout", "internal/atomicfile", "internal/ring", "internal/control", "internal/cli", "internal/daemon",
+		"internal/layout", "internal/atomicfile", "internal/ring", "internal/control", "internal/control/controltest", "internal/cli", "internal/daemon",
 		"images/build", "images/store", "vm/disk", "vm/store", "vm/qemu", "vm/vz", "vm/netstack", "vm/link", "vm/vmtest/...",
 		"vm/guest/initd", "vm/guest/sshd", "vm/guest/sysinfo", "vm/guest/login", "vm/guest/process", "vm/guest/console",
 		"cmd/bromure-guest", "ui/console", "tools/...",
@@ -45,9 +45,9 @@ var doors = []door{
 	{[]string{"golang.org/x/net/..."}, []string{"vm/netstack", "proxy/mitm"}, "protocols"},
 	{[]string{"golang.org/x/sync/..."}, []string{"internal/...", "vm/...", "images/..."}, "groups of goroutines"},
 	{[]string{"golang.org/x/term"}, []string{"internal/cli", "ui/console"}, "raw terminals"},
-	{[]string{"gvisor.dev/gvisor/..."}, []string{"vm/netstack"}, "the TCP/IP stack"},
+	{[]string{"gvisor.dev/gvisor/..."}, []string{"vm/netstack/..."}, "the TCP/IP stack"},
 	{[]string{"github.com/pkg/sftp"}, []string{"vm/guest/sshd", "vm/link"}, "file transfer"},
-	{[]string{"github.com/creack/pty"}, []string{"vm/guest/process", "ui/console", "internal/cli"}, "pseudo-terminals"},
+	{[]string{"github.com/creack/pty"}, []string{"vm/guest/process", "ui/console", "internal/cli", "internal/control/controltest"}, "pseudo-terminals"},
 	{[]string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, []string{"internal/cli"}, "the command tree"},
 	{[]string{"github.com/klauspost/compress/...", "github.com/ulikunitz/xz", "github.com/pierrec/lz4/v4"}, []string{"images/build"}, "compressed kernels and modules"},
 	{[]string{"github.com/charmbracelet/x/..."}, []string{"ui/...", "internal/printable", "internal/cli"}, "terminal text"},

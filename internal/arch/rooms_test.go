@@ -54,6 +54,7 @@ var rooms = []room{
 	{"vm/initramfs", leaves, "one boot's archive"},
 	{"vm/disk", plus([]string{"vm", "images"}, leaves), "clones disks, makes homes"},
 	{"vm/store", plus([]string{"vm", "images"}, leaves), "workspaces on disk"},
+	{"vm/netstack/netstacktest", leaves, "a guest in memory, for tests of segments"},
 	{"vm/netstack", plus([]string{"vm"}, leaves), "one private segment"},
 	{"vm/link", plus([]string{"vm"}, leaves), "the host's end of the channel to the guest"},
 	{"vm/vmtest", plus([]string{"vm", "images"}, leaves), "the contract of a backend, and a fake one"},
@@ -87,6 +88,8 @@ var rooms = []room{
 	{"internal/control/wire", plus(words, leaves), "what goes over the control socket"},
 	{"internal/control", plus([]string{"internal/control/wire"}, words, leaves), "server and client"},
 
+	{"internal/control/controltest", plus([]string{"internal/control/wire", "internal/control"}, words, leaves), "a daemon for tests of fronts"},
+
 	// 6. Use cases declare the interfaces that they consume.
 	{"internal/removal", plus(words, leaves), "plans, journal, trash"},
 	{"internal/boot", plus(words, leaves), "the steps of a start, with their undo"},
@@ -118,6 +121,8 @@ var rooms = []room{
 	// Beside the product.
 	{"tools/testsum", nil, "sums up test runs"},
 	{"tools/licenses", nil, "collects the licences of what is linked in"},
+	{"tools/bench", plus([]string{"vm/store", "vm/disk", "vm/netstack", "vm/qemu"}, words, leaves), "measures machinery as well as programs"},
+	{"tools/bench/benchguest", []string{"vm/guest"}, "the init of measured machines"},
 }
 
 func TestImportsRunDownward(t *testing.T) {
