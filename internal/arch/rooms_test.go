@@ -53,6 +53,7 @@ var rooms = []room{
 	{"vm/guestbin", nil, "the bytes of the guest program"},
 	{"vm/initramfs", leaves, "one boot's archive"},
 	{"vm/disk", plus([]string{"vm", "images"}, leaves), "clones disks, makes homes"},
+	{"vm/disk/disktest", nil, "real file systems for tests and measurements"},
 	{"vm/store", plus([]string{"vm", "images"}, leaves), "workspaces on disk"},
 	{"vm/netstack/netstacktest", leaves, "a guest in memory, for tests of segments"},
 	{"vm/netstack", plus([]string{"vm"}, leaves), "one private segment"},
@@ -82,6 +83,7 @@ var rooms = []room{
 	{"vm/guest/console", []string{"vm/guest", "vm/guest/login", "vm/guest/process"}, "terminal sessions that outlive a connection"},
 	{"vm/guest/sshd", []string{"vm/guest", "vm/guest/login", "vm/guest/process", "vm/guest/console"}, "the SSH server in the guest"},
 	{"vm/guest/initd", []string{"vm/guest", "vm/guest/sysinfo"}, "PID 1"},
+	{"vm/guest/agent", []string{"vm/guest", "vm/guest/sysinfo", "vm/guest/sshd"}, "the part that stays when the distribution's init has taken over"},
 	{"cmd/bromure-guest", []string{"vm/guest/..."}, "fits them together"},
 
 	// 5. The control socket speaks in words.
@@ -121,7 +123,7 @@ var rooms = []room{
 	// Beside the product.
 	{"tools/testsum", nil, "sums up test runs"},
 	{"tools/licenses", nil, "collects the licences of what is linked in"},
-	{"tools/bench", plus([]string{"vm/store", "vm/disk", "vm/netstack", "vm/qemu"}, words, leaves), "measures machinery as well as programs"},
+	{"tools/bench", plus([]string{"vm/store", "vm/disk", "vm/disk/disktest", "vm/netstack", "vm/qemu"}, words, leaves), "measures machinery as well as programs"},
 	{"tools/bench/benchguest", []string{"vm/guest"}, "the init of measured machines"},
 }
 
