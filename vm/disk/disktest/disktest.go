@@ -1,0 +1,117 @@
+// Package disktest gives tests and benchmarks real file systems and a base image to clone. It is for
+// tests only and imports nothing of ours.
+package disktest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// FileSystems are those that [Mount] knows.
+var FileSystems = []string{"btrfs", "xfs", "ext4"}
+
+// MinSize is the smallest size at which all of them work: mkfs.xfs refuses less than 300 MiB.
+const MinSize = 320 << 20
+
+// Mount makes a file system of that kind and size (bytes) in a sparse file, mounts it through a loop device, and
+// returns the mount point. The test ends by unmounting it. Where that cannot be done, the test is
+// skipped and says why.
+func Mount(tb testing.TB, kind string, size int64) string {
+	tb.Helper()
+	if runtime.GOOS != "linux" {
+		tb.Skipf("a %s to test on is mounted on Linux only", kind)
+	}
+	if os.Getuid() != 0 {
+		tb.Skipf("a %s to test on is mounted by root only", kind)
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		tb.Skipf("no loop devices: %v", err)
+	}
+	args := map[string][]string{
+		"btrfs": {"mkfs.btrfs", "-q", "-f"},
+		"xfs":   {"mkfs.xfs", "-q", "-f", "-m", "reflink=1"},
+		"ext4":  {"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1"},
+	}[kind]
+	if args == nil {
+		tb.Fatalf("unknown file system %q", kind)
+	}
+	mkfs, err := find(args[0])
+	if err != nil {
+		tb.Skipf("no %s to test on: %v", kind, err)
+	}
+	dir := tb.TempDir()
+	image, point := filepath.Join(dir, kind+".img"), filepath.Join(dir, kind)
+	if err := errors.Join(sparse(image, size), os.Mkdir(point, 0o700)); err != nil {
+		tb.Fatal(err)
+	}
+	if out, err := exec.Command(mkfs, append(args[1:], image)...).CombinedOutput(); err != nil {
+		tb.Fatalf("%s: %v: %s", mkfs, err, out)
+	}
+	// The loop device goes away with the mount.
+	if out, err := exec.Command("mount", "-o", "loop", "-t", kind, image, point).CombinedOutput(); err != nil {
+		if why := string(out); strings.Contains(why, "unknown filesystem type") || strings.Contains(why, "permission denied") ||
+			strings.Contains(why, "failed to setup loop device") {
+			tb.Skipf("mount a %s: %v: %s", kind, err, out)
+		}
+		tb.Fatalf("mount a %s: %v: %s", kind, err, out)
+	}
+	tb.Cleanup(func() {
+		if out, err := exec.Command("umount", point).CombinedOutput(); err != nil {
+			tb.Errorf("unmount %s: %v: %s", point, err, out)
+		}
+	})
+	if err := os.Chmod(point, 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	return point
+}
+
+func find(program string) (string, error) {
+	if p, err := exec.LookPath(program); err == nil {
+		return p, nil
+	}
+	return exec.LookPath("/usr/sbin/" + program)
+}
+
+func sparse(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
+// Base makes a sparse file of size bytes with about data bytes in it, in pieces of 1 MiB that are spread evenly, as a base
+// image has them. It is 0444, and its content depends on nothing but the two figures.
+func Base(tb testing.TB, path string, size, data int64) {
+	tb.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		tb.Fatal(err)
+	}
+	const piece = 1 << 20
+	pieces := max(1, data/piece)
+	buf := make([]byte, min(piece, size))
+	noise := rand.NewChaCha8([32]byte{'b', 'a', 's', 'e'})
+	for i := range pieces {
+		noise.Read(buf)
+		at := (size / pieces * i) &^ 4095
+		if _, err := f.WriteAt(buf[:min(int64(len(buf)), size-at)], at); err != nil {
+			tb.Fatal(fmt.Errorf("make a base image: %w", err))
+		}
+	}
+	if err := f.Sync(); err != nil {
+		tb.Fatal(err)
+	}
+}
