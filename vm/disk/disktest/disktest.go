@@ -1,5 +1,5 @@
 // Package disktest gives tests and benchmarks real file systems and a base image to clone. It is for
-// tests only and imports nothing of ours.
+// tests and measurements only and imports nothing of ours.
 package disktest
 
 import (
@@ -20,19 +20,39 @@ var FileSystems = []string{"btrfs", "xfs", "ext4"}
 // MinSize is the smallest size at which all of them work: mkfs.xfs refuses less than 300 MiB.
 const MinSize = 320 << 20
 
+// ErrCannot marks the errors of [MountIn] that are about this host: it lacks a right, a program or a driver.
+var ErrCannot = errors.New("cannot be done on this host")
+
 // Mount makes a file system of that kind and size (bytes) in a sparse file, mounts it through a loop device, and
 // returns the mount point. The test ends by unmounting it. Where that cannot be done, the test is
 // skipped and says why.
 func Mount(tb testing.TB, kind string, size int64) string {
 	tb.Helper()
+	point, unmount, err := MountIn(tb.TempDir(), kind, size)
+	if errors.Is(err, ErrCannot) {
+		tb.Skip(err)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := unmount(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return point
+}
+
+// MountIn is [Mount] for programs: the sparse file and the mount point are made in dir.
+func MountIn(dir, kind string, size int64) (point string, unmount func() error, err error) {
 	if runtime.GOOS != "linux" {
-		tb.Skipf("a %s to test on is mounted on Linux only", kind)
+		return "", nil, fmt.Errorf("a %s to test on is mounted on Linux only: %w", kind, ErrCannot)
 	}
 	if os.Getuid() != 0 {
-		tb.Skipf("a %s to test on is mounted by root only", kind)
+		return "", nil, fmt.Errorf("a %s to test on is mounted by root only: %w", kind, ErrCannot)
 	}
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		tb.Skipf("no loop devices: %v", err)
+		return "", nil, fmt.Errorf("no loop devices: %w: %w", err, ErrCannot)
 	}
 	args := map[string][]string{
 		"btrfs": {"mkfs.btrfs", "-q", "-f"},
@@ -40,37 +60,38 @@ func Mount(tb testing.TB, kind string, size int64) string {
 		"ext4":  {"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1"},
 	}[kind]
 	if args == nil {
-		tb.Fatalf("unknown file system %q", kind)
+		return "", nil, fmt.Errorf("unknown file system %q", kind)
 	}
 	mkfs, err := find(args[0])
 	if err != nil {
-		tb.Skipf("no %s to test on: %v", kind, err)
+		return "", nil, fmt.Errorf("no %s to test on: %w: %w", kind, err, ErrCannot)
 	}
-	dir := tb.TempDir()
 	image, point := filepath.Join(dir, kind+".img"), filepath.Join(dir, kind)
 	if err := errors.Join(sparse(image, size), os.Mkdir(point, 0o700)); err != nil {
-		tb.Fatal(err)
+		return "", nil, err
 	}
 	if out, err := exec.Command(mkfs, append(args[1:], image)...).CombinedOutput(); err != nil {
-		tb.Fatalf("%s: %v: %s", mkfs, err, out)
+		return "", nil, fmt.Errorf("%s: %w: %s", mkfs, err, out)
 	}
 	// The loop device goes away with the mount.
 	if out, err := exec.Command("mount", "-o", "loop", "-t", kind, image, point).CombinedOutput(); err != nil {
+		err = fmt.Errorf("mount a %s: %w: %s", kind, err, out)
 		if why := string(out); strings.Contains(why, "unknown filesystem type") || strings.Contains(why, "permission denied") ||
 			strings.Contains(why, "failed to setup loop device") {
-			tb.Skipf("mount a %s: %v: %s", kind, err, out)
+			err = fmt.Errorf("%w: %w", err, ErrCannot)
 		}
-		tb.Fatalf("mount a %s: %v: %s", kind, err, out)
+		return "", nil, err
 	}
-	tb.Cleanup(func() {
+	unmount = func() error {
 		if out, err := exec.Command("umount", point).CombinedOutput(); err != nil {
-			tb.Errorf("unmount %s: %v: %s", point, err, out)
+			return fmt.Errorf("unmount %s: %w: %s", point, err, out)
 		}
-	})
-	if err := os.Chmod(point, 0o700); err != nil {
-		tb.Fatal(err)
+		return nil
 	}
-	return point
+	if err := os.Chmod(point, 0o700); err != nil {
+		return "", nil, errors.Join(err, unmount())
+	}
+	return point, unmount, nil
 }
 
 func find(program string) (string, error) {
