@@ -29,7 +29,7 @@ var doors = []door{
 	{[]string{"syscall", "golang.org/x/sys/..."}, []string{
 		"internal/layout", "internal/atomicfile", "internal/ring", "internal/control", "internal/control/controltest", "internal/cli", "internal/daemon",
 		"images/build", "images/store", "vm/disk", "vm/store", "vm/qemu", "vm/vz", "vm/netstack", "vm/link", "vm/vmtest/...",
-		"vm/guest/initd", "vm/guest/agent", "vm/guest/sshd", "vm/guest/sysinfo", "vm/guest/login", "vm/guest/process", "vm/guest/console",
+		"vm/guest/initd", "vm/guest/agent", "vm/guest/sshd", "vm/guest/sysinfo", "vm/guest/report", "vm/guest/login", "vm/guest/process", "vm/guest/console",
 		"cmd/bromure-guest", "ui/console", "tools/...",
 		"internal/problem", // names of errors only
 	}, "talks to the kernel"},

@@ -50,7 +50,7 @@ var rooms = []room{
 	{"images/build", plus([]string{"images", "images/store"}, leaves), "makes an image"},
 	{"images/fetch", plus([]string{"images", "images/store"}, leaves), "downloads an image and checks its signature"},
 
-	{"vm/guestbin", nil, "the bytes of the guest program"},
+	{"vm/guestbin", leaves, "the bytes of the guest program"},
 	{"vm/initramfs", leaves, "one boot's archive"},
 	{"vm/disk", plus([]string{"vm", "images"}, leaves), "clones disks, makes homes"},
 	{"vm/disk/disktest", nil, "real file systems for tests and measurements"},
@@ -82,8 +82,9 @@ var rooms = []room{
 	{"vm/guest/process", []string{"vm/guest", "vm/guest/login"}, "programs that sessions start, with their terminals"},
 	{"vm/guest/console", []string{"vm/guest", "vm/guest/login", "vm/guest/process"}, "terminal sessions that outlive a connection"},
 	{"vm/guest/sshd", []string{"vm/guest", "vm/guest/login", "vm/guest/process", "vm/guest/console"}, "the SSH server in the guest"},
-	{"vm/guest/initd", []string{"vm/guest", "vm/guest/sysinfo"}, "PID 1"},
-	{"vm/guest/agent", []string{"vm/guest", "vm/guest/sysinfo", "vm/guest/sshd"}, "the part that stays when the distribution's init has taken over"},
+	{"vm/guest/report", []string{"vm/guest"}, "what the guest program says on the console"},
+	{"vm/guest/initd", []string{"vm/guest", "vm/guest/sysinfo", "vm/guest/report"}, "PID 1"},
+	{"vm/guest/agent", []string{"vm/guest", "vm/guest/sysinfo", "vm/guest/sshd", "vm/guest/report"}, "the part that stays when the distribution's init has taken over"},
 	{"cmd/bromure-guest", []string{"vm/guest/..."}, "fits them together"},
 
 	// 5. The control socket speaks in words.
