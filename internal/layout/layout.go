@@ -127,3 +127,10 @@ func (d ImageDir) Base() string     { return filepath.Join(string(d), "base.img"
 func (d ImageDir) Kernel() string   { return filepath.Join(string(d), "kernel") }
 func (d ImageDir) Initrd() string   { return filepath.Join(string(d), "initrd.img") }
 func (d ImageDir) Manifest() string { return filepath.Join(string(d), "manifest.json") }
+
+// Names in the directory of images that are no image: a build holds BuildLock (flock) while it works in a
+// directory that begins with BuildPrefix, and what is left of one when nobody holds the lock is a dead build's.
+const (
+	BuildLock   = ".build.lock"
+	BuildPrefix = ".build-"
+)
