@@ -44,6 +44,7 @@ var subjects = []struct {
 	take func(context.Context, *bench) ([]figure, error)
 }{
 	{"memory", "the daemon without a machine, and the command's own start", takeMemory},
+	{"disks", "a workspace's disks from a 24 GB base", takeDisks},
 	{"start", "from vm run to the output of the first command", takeStart},
 	{"exec", "a command in a running workspace", takeExec},
 }

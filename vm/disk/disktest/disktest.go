@@ -113,13 +113,20 @@ func sparse(path string, size int64) error {
 // image has them. It is 0444, and its content depends on nothing but the two figures.
 func Base(tb testing.TB, path string, size, data int64) {
 	tb.Helper()
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
-	if err != nil {
+	if err := MakeBase(path, size, data); err != nil {
 		tb.Fatal(err)
 	}
-	defer f.Close()
+}
+
+// MakeBase is [Base] for programs.
+func MakeBase(path string, size, data int64) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := f.Truncate(size); err != nil {
-		tb.Fatal(err)
+		return err
 	}
 	const piece = 1 << 20
 	pieces := max(1, data/piece)
@@ -129,10 +136,8 @@ func Base(tb testing.TB, path string, size, data int64) {
 		noise.Read(buf)
 		at := (size / pieces * i) &^ 4095
 		if _, err := f.WriteAt(buf[:min(int64(len(buf)), size-at)], at); err != nil {
-			tb.Fatal(fmt.Errorf("make a base image: %w", err))
+			return fmt.Errorf("make a base image: %w", err)
 		}
 	}
-	if err := f.Sync(); err != nil {
-		tb.Fatal(err)
-	}
+	return f.Sync()
 }
