@@ -1,0 +1,96 @@
+package initd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"bromure.io/tui/vm/guest"
+)
+
+// loopback has the index 1 in every network namespace.
+const loopback = 1
+
+// bringUp gives the card with the right address its place in the segment. There is no IPv6: the segment does not speak it, and a
+// program that tries it first would only wait.
+func (n network) bringUp(w *waiter) error {
+	for _, which := range []string{"all", "default"} {
+		path := "/proc/sys/net/ipv6/conf/" + which + "/disable_ipv6"
+		if err := os.WriteFile(path, []byte("1"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("turn off IPv6: %w", err)
+		}
+	}
+	var index int
+	found, err := w.until(func() (bool, error) {
+		var err error
+		index, err = findCard("/sys/class/net", n.mac)
+		return index != 0, err
+	})
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("no network card with the address %s came up within %v", n.mac, deviceTimeout)
+	}
+	return send([]request{
+		{"turn on the loopback", linkUp(1, loopback, 0)},
+		{"turn on the network card", linkUp(2, index, n.mtu)},
+		{"set the address", addAddress(3, index, n.prefix)},
+		{"set the route", addDefaultRoute(4, index, n.gateway)},
+	})
+}
+
+// findCard returns the index of the card with that address, or 0.
+func findCard(dir string, mac net.HardwareAddr) (int, error) {
+	cards, err := filepath.Glob(filepath.Join(dir, "*", "address"))
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range cards {
+		b, err := readFile(path, 256)
+		if err != nil {
+			continue
+		}
+		have, err := net.ParseMAC(string(bytes.TrimSpace(b)))
+		if err != nil || !bytes.Equal(have, mac) {
+			continue
+		}
+		b, err = readFile(filepath.Join(filepath.Dir(path), "ifindex"), 256)
+		if err != nil {
+			return 0, fmt.Errorf("look at the network card: %w", err)
+		}
+		index, err := strconv.Atoi(string(bytes.TrimSpace(b)))
+		if err != nil || index <= 0 {
+			return 0, fmt.Errorf("look at the network card: index %q", b)
+		}
+		return index, nil
+	}
+	return 0, nil
+}
+
+// listen opens the socket of the SSH server: on the card's own address, for what arrives by the card. The
+// kernel takes connections from now on, whether or not a server runs yet.
+func (n network) listen() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the SSH socket: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "ssh listener")
+	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err == nil {
+		err = unix.Bind(fd, &unix.SockaddrInet4{Port: guest.SSHPort, Addr: n.prefix.Addr().As4()})
+	}
+	if err == nil {
+		err = unix.Listen(fd, 128)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("listen for SSH: %w", err)
+	}
+	return f, nil
+}
