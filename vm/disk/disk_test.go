@@ -343,6 +343,13 @@ func TestCreateHome(t *testing.T) {
 					t.Errorf("dumpe2fs does not say %q:\n%s", want, out)
 				}
 			}
+			fsck, err := exec.LookPath("e2fsck")
+			if err != nil {
+				fsck = "/usr/sbin/e2fsck"
+			}
+			if out, err := exec.Command(fsck, "-fn", path).CombinedOutput(); err != nil {
+				t.Errorf("e2fsck: %v: %s", err, out)
+			}
 			write(t, path, "somebody's home")
 			if err := CreateHome(t.Context(), path, size); problem.KindOf(err) != problem.Refused {
 				t.Errorf("a second home over the first: %v", err)

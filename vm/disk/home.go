@@ -55,7 +55,7 @@ func makeHome(ctx context.Context, path string, size int64, mke2fs string) error
 		return err
 	}
 	if mke2fs != "" {
-		if err := format(ctx, mke2fs, f.Name(), size); err != nil {
+		if err := formatted(ctx, mke2fs, f.File, size); err != nil {
 			return err
 		}
 	}
@@ -66,12 +66,28 @@ func makeHome(ctx context.Context, path string, size int64, mke2fs string) error
 	return err
 }
 
+// formatted puts an empty file system into f, which is size bytes of nothing.
+func formatted(ctx context.Context, mke2fs string, f *os.File, size int64) error {
+	work, path := stage()
+	if work == nil {
+		return format(ctx, mke2fs, f.Name(), size, nil)
+	}
+	defer work.Close()
+	if err := work.Truncate(size); err != nil {
+		return err
+	}
+	if err := format(ctx, mke2fs, path, size, work); err != nil {
+		return err
+	}
+	return copySparse(ctx, work, f, size, nil)
+}
+
 // formatTimeout bounds mke2fs, which takes 16 ms for 64 GiB on an idle disk.
 const formatTimeout = 2 * time.Minute
 
 // format runs mke2fs. Its choices keep the image small: tables and journal are written when they are
 // needed, no room is kept for root, and the journal cannot grow to the gigabyte that it would get in 64 GiB.
-func format(ctx context.Context, mke2fs, path string, size int64) error {
+func format(ctx context.Context, mke2fs, path string, size int64, extra *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, formatTimeout)
 	defer cancel()
 	owner := strconv.Itoa(guest.UserID) + ":" + strconv.Itoa(guest.UserID)
@@ -82,6 +98,9 @@ func format(ctx context.Context, mke2fs, path string, size int64) error {
 	}
 	cmd := exec.CommandContext(ctx, mke2fs, append(args, path)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	if extra != nil {
+		cmd.ExtraFiles = []*os.File{extra}
+	}
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err == nil {
