@@ -90,8 +90,8 @@ var rooms = []room{
 	// 5. The control socket speaks in words.
 	{"internal/control/wire", plus(words, leaves), "what goes over the control socket"},
 	{"internal/control", plus([]string{"internal/control/wire"}, words, leaves), "server and client"},
+	{"internal/control/controltest", plus([]string{"internal/control", "internal/control/wire"}, words, leaves), "a daemon in memory for tests of fronts, and the contract that it shares with the real one"},
 
-	{"internal/control/controltest", plus([]string{"internal/control/wire", "internal/control"}, words, leaves), "a daemon for tests of fronts"},
 
 	// 6. Use cases declare the interfaces that they consume.
 	{"internal/removal", plus(words, leaves), "plans, journal, trash"},
@@ -117,9 +117,10 @@ var rooms = []room{
 	{"ui/screens", plus([]string{"ui/kit", "ui/dialogs", "internal/control", "internal/control/wire"}, words, leaves), "pure functions of the snapshot"},
 	{"ui/console", plus([]string{"ui/kit", "internal/control", "internal/control/wire"}, words, leaves), "the pty panel"},
 	{"ui", plus([]string{"ui/kit", "ui/dialogs", "ui/screens", "ui/console", "internal/control", "internal/control/wire"}, words, leaves), "routing and commands"},
-	{"internal/cli", plus([]string{"internal/control", "internal/control/wire", "internal/daemon"}, words, leaves), "the command tree; one hidden command is the daemon"},
-	{"cmd/bromure-cli", []string{"internal/cli"}, "one name of the command tree"},
-	{"cmd/bromure-tui", []string{"internal/cli", "ui"}, "the other one"},
+	{"internal/cli", plus([]string{"internal/control", "internal/control/wire"}, words, leaves), "the command tree"},
+	{"internal/cli/program", plus([]string{"internal/cli", "internal/daemon"}, words, leaves), "the command tree with the real daemon; one hidden command is the daemon"},
+	{"cmd/bromure-cli", []string{"internal/cli/program"}, "one name of the command tree"},
+	{"cmd/bromure-tui", []string{"internal/cli/program", "ui"}, "the other one"},
 
 	// Beside the product.
 	{"tools/testsum", nil, "sums up test runs"},

@@ -54,7 +54,10 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 }
 
 // errNobody: no daemon listens, so one may be started.
-var errNobody = errors.New("nobody listens")
+var errNobody = errors.New("none is running")
+
+// NotRunning says whether an error of [Connect] means that there is no daemon at all.
+func NotRunning(err error) bool { return errors.Is(err, errNobody) }
 
 // dialDaemon makes a client for the daemon that answers now.
 func dialDaemon(ctx context.Context, o Options) (*Client, error) {
@@ -74,7 +77,7 @@ func meet(ctx context.Context, o Options, socket string) (*Client, error) {
 	conn, err := c.dial(tctx)
 	if err != nil {
 		if nobodyListens(err) {
-			return nil, &problem.Problem{Kind: problem.Unreachable, Msg: "no daemon is running", Err: errNobody,
+			return nil, &problem.Problem{Kind: problem.Unreachable, Msg: "find the daemon", Err: errNobody,
 				Hint: "Commands that need one start it; `daemon logs` shows what the last one said."}
 		}
 		return nil, c.unreachable(ctx, err)
