@@ -142,6 +142,7 @@ func (s *server) configure() (sshd.Config, error) {
 		HostKey:   host,
 		ClientKey: client,
 		From:      gateway, // nothing in the guest gets in by the host's door
+		Cgroup:    sysinfo.SessionGroup,
 		Env:       s.boot.Env,
 		Calls:     s.call,
 		Log:       s.log,

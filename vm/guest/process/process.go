@@ -26,6 +26,10 @@ type Spec struct {
 	Env     []string // complete, as environ(7)
 	Dir     string   // empty: the account's home, "/" where that cannot be entered
 
+	// Cgroup is the directory of the control group that the program begins in. Where it is
+	// empty or not there, the program is in the group of whoever starts it.
+	Cgroup string
+
 	// On a terminal, standard input, output and error are one.
 	TTY      bool
 	Size     guest.Size
@@ -124,6 +128,12 @@ func (p *Process) terminal(spec Spec) (child []*os.File, err error) {
 
 func (p *Process) start(spec Spec, child []*os.File) error {
 	sys := &syscall.SysProcAttr{Setsid: true}
+	if spec.Cgroup != "" {
+		if group, err := os.Open(spec.Cgroup); err == nil {
+			defer group.Close()
+			sys.UseCgroupFD, sys.CgroupFD = true, int(group.Fd())
+		}
+	}
 	if spec.TTY {
 		sys.Setctty, sys.Ctty = true, 0
 	}

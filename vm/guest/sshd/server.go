@@ -45,6 +45,9 @@ type Config struct {
 	// From, where valid, is the only address that is served; others are closed at once.
 	From netip.Addr
 
+	// Cgroup is the directory of the control group that programs begin in, see package process.
+	Cgroup string
+
 	// Env is added to the environment of every program, after the login environment.
 	Env map[string]string
 

@@ -183,7 +183,7 @@ func (s *session) spec(e guest.Exec) (process.Spec, error) {
 		return process.Spec{}, err
 	}
 	extra := map[string]string{}
-	sp := process.Spec{Account: acc, Dir: e.Dir}
+	sp := process.Spec{Account: acc, Dir: e.Dir, Cgroup: s.conn.srv.cfg.Cgroup}
 	if s.tty != nil {
 		sp.TTY, sp.Size, sp.Modes = true, s.tty.size, s.tty.modes
 		sp.TTYGroup = acc.GID
