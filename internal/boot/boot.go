@@ -78,7 +78,7 @@ type Host interface {
 	Capabilities(ctx context.Context) (vm.Capabilities, error)
 	// Distrust records that a boot under the accelerator missed its deadline, so that the next
 	// Capabilities answers with emulation.
-	Distrust(why string)
+	Distrust(ctx context.Context, why string)
 	StartMachine(ctx context.Context, spec vm.Spec) (vm.Machine, error)
 	// Connect puts the machine on its network segment. It happens after the machine has started and
 	// before the guest can have sent a frame that matters.
@@ -90,7 +90,8 @@ type Host interface {
 // Deadlines overrides how long a guest may take to answer; zero values are the defaults.
 type Deadlines struct{ KVM, Emulated time.Duration }
 
-func (d Deadlines) of(a vm.Accelerator) time.Duration {
+// Of is the deadline under that accelerator.
+func (d Deadlines) Of(a vm.Accelerator) time.Duration {
 	switch {
 	case a == vm.Emulated && d.Emulated > 0:
 		return d.Emulated
@@ -119,7 +120,7 @@ type Result struct {
 func Start(ctx context.Context, h Host, ws vm.Workspace, d Deadlines, report func(Event)) (*Result, error) {
 	r, missed, err := attempt(ctx, h, ws, "", d, report)
 	if missed && problem.KindOf(err) == problem.DeadlineMiss {
-		h.Distrust(err.Error())
+		h.Distrust(ctx, err.Error())
 		report(Event{Step: StepMachine, Note: "no answer under the accelerator; once more under emulation"})
 		r, _, err = attempt(ctx, h, ws, vm.Emulated, d, report)
 	}
@@ -194,7 +195,7 @@ func attempt(ctx context.Context, h Host, ws vm.Workspace, force vm.Accelerator,
 // answer waits for the guest and passes its own steps on. What failed is named by the first step of
 // the guest that is not done.
 func answer(ctx context.Context, h Host, r *Result, d Deadlines, report func(Event)) error {
-	limit := d.of(r.Accelerator)
+	limit := d.Of(r.Accelerator)
 	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	begun, next := h.Now(), 0

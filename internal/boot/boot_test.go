@@ -63,7 +63,7 @@ func (h *host) Discard(vm.ID) { h.calls = append(h.calls, "discard") }
 func (h *host) Capabilities(context.Context) (vm.Capabilities, error) {
 	return vm.Capabilities{Accelerator: h.accel}, h.do("capabilities")
 }
-func (h *host) Distrust(why string) { h.distrust = why }
+func (h *host) Distrust(_ context.Context, why string) { h.distrust = why }
 func (h *host) StartMachine(_ context.Context, s vm.Spec) (vm.Machine, error) {
 	return &machine{h: h}, h.do("machine:" + string(s.Accelerator))
 }

@@ -36,6 +36,10 @@ func pump(ctx context.Context, conn net.Conn, from io.Reader, stream Stream) {
 	program.Go(func() { out.copy(wire.FrameStderr, stream.Stderr()) })
 	program.Wait()
 	code, err := stream.Wait()
+	if err != nil && code != 0 { // it never ran: say why where its own complaints would stand
+		_ = out.write(wire.FrameStderr, []byte(err.Error()+"\n"))
+		err = nil
+	}
 	if err == nil {
 		_ = out.write(wire.FrameExit, wire.FormatUint32(uint32(int32(code))))
 	} else if ctx.Err() == nil {

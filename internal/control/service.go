@@ -84,8 +84,8 @@ type Stream interface {
 	Resize(s guest.Size) error
 	Signal(name string) error // without "SIG", as RFC 4254, section 6.10
 
-	// Wait returns the exit code, 128+n after signal n. An error means that there is none: the program
-	// could not be started, or the connection broke. Somebody has to read Stdout and Stderr to their end meanwhile.
+	// Wait returns the exit code, 128+n after signal n. An error with a code is a program that could not be started; the
+	// code is then what a shell gives (126, 127). An error without one means that the connection broke. Somebody has to read Stdout and Stderr to their end meanwhile.
 	Wait() (code int, err error)
 
 	// Close lets go: a program gets SIGHUP, a console goes on without us. It unblocks every other method.

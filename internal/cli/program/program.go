@@ -26,6 +26,9 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	if o.Foreground {
 		opts.Log = os.Stderr
 	}
+	if err := opts.FromEnv(os.Getenv); err != nil {
+		return err
+	}
 	err := daemon.Run(ctx, opts)
 	if errors.Is(err, daemon.ErrRunning) {
 		return problem.Wrap(problem.Refused, err, "", "")
