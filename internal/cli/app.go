@@ -61,10 +61,30 @@ func Main(d Deps, args []string) int {
 	root.SetErr(d.Err)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(ctx, err)
+	if wantsJSON(args) { // also where an error in another flag came first
+		a.output = "json"
+	}
 	if _, silent := errors.AsType[exitError](err); err != nil && !silent {
 		a.printError(err, code)
 	}
 	return code
+}
+
+// wantsJSON looks for -o json among the program's own arguments.
+func wantsJSON(args []string) bool {
+	for i, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "-ojson", "-o=json", "--output=json":
+			return true
+		case "-o", "--output":
+			if i+1 < len(args) && args[i+1] == "json" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (a *app) json() bool { return a.output == "json" }

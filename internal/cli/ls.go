@@ -21,11 +21,15 @@ func newLs(a *app, short string, disks bool) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use: "ls", Short: short, Aliases: []string{"list", "ps"}, Args: exactly(0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runLs(cmd.Context(), a, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all && o.running {
+				return usage(cmd, "--all and --running exclude each other")
+			}
+			return runLs(cmd.Context(), a, o)
+		},
 	}
 	cmd.Flags().BoolVarP(&o.running, "running", "r", false, "only those whose machine runs")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "all of them, as without it")
-	cmd.MarkFlagsMutuallyExclusive("running", "all")
 	return cmd
 }
 

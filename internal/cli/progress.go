@@ -108,11 +108,12 @@ func (p *progress) report(r wire.Progress) {
 	p.refresh()
 }
 
-// end removes the live line.
+// end removes the live line; a second call does nothing.
 func (p *progress) end() {
 	if p.silent {
 		return
 	}
+	p.silent = true
 	close(p.stop)
 	p.done.Wait()
 	p.mu.Lock()

@@ -30,7 +30,6 @@ func (s *streamFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&s.root, "root", false, "run the command as root")
 	f.StringVarP(&s.dir, "workdir", "w", "", "directory to run it in (default the user's home)")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "set an environment variable, KEY=VALUE; KEY alone takes its value from here")
-	cmd.MarkFlagsMutuallyExclusive("tty", "no-tty")
 }
 
 type runOptions struct {
@@ -89,9 +88,6 @@ func splitCommand(cmd *cobra.Command, args []string) (ref string, argv []string,
 	}
 	if help, _ := cmd.Flags().GetBool("help"); help {
 		return "", nil, errHelp{cmd}
-	}
-	if err := cmd.ValidateFlagGroups(); err != nil {
-		return "", nil, usage(cmd, "%s", err)
 	}
 	if err := cmd.Root().PersistentPreRunE(cmd, nil); err != nil { // -o may have come late
 		return "", nil, err
@@ -163,7 +159,10 @@ func (a *app) execOf(f streamFlags, argv []string) (guest.Exec, error) {
 		e.Env[k] = v
 	}
 	in := isTerminal(a.In)
-	if f.tty && !in {
+	switch {
+	case f.tty && f.noTTY:
+		return e, problem.New(problem.Usage, "-t and -T exclude each other", "")
+	case f.tty && !in:
 		return e, problem.New(problem.Usage, "-t needs a terminal as standard input", "")
 	}
 	e.TTY = f.tty || !f.noTTY && !f.interactive && in && isTerminal(a.Out)
