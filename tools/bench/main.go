@@ -47,6 +47,7 @@ var subjects = []struct {
 	{"disks", "a workspace's disks from a 24 GB base", takeDisks},
 	{"start", "from vm run to the output of the first command", takeStart},
 	{"exec", "a command in a running workspace", takeExec},
+	{"net", "between guest and host", takeNet},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

@@ -25,7 +25,6 @@ const (
 	sinkPort   = 9000
 	sourcePort = 9001
 	echoPort   = 9002
-	pullPort   = 9003 // "HOST PORT BYTES\n": the guest dials there and sends that many
 )
 
 func main() {
@@ -56,7 +55,7 @@ func serve() error {
 		return err
 	}
 	fail := make(chan error)
-	for port, f := range map[int]func(net.Conn) error{sinkPort: sink, sourcePort: source, echoPort: echo, pullPort: pull} {
+	for port, f := range map[int]func(net.Conn) error{sinkPort: sink, sourcePort: source, echoPort: echo} {
 		l, err := net.Listen("tcp4", ":"+strconv.Itoa(port))
 		if err != nil {
 			return err
@@ -205,25 +204,5 @@ func send(w io.Writer, n int64) error {
 
 func echo(c net.Conn) error {
 	_, err := io.Copy(c, c)
-	return err
-}
-
-// pull connects to the host and sends there, then says on the first connection that it did.
-func pull(c net.Conn) error {
-	var host string
-	var port int
-	var n int64
-	if _, err := fmt.Fscanln(c, &host, &port, &n); err != nil {
-		return err
-	}
-	out, err := net.Dial("tcp4", net.JoinHostPort(host, strconv.Itoa(port)))
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if err := send(out, n); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(c, "sent")
 	return err
 }
