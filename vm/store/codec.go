@@ -58,7 +58,7 @@ func encode(ws vm.Workspace) ([]byte, error) {
 	out.Write(bytes.TrimSuffix(known, []byte("}")))
 	ours := keys()
 	for _, key := range slices.Sorted(maps.Keys(ws.Extra)) {
-		if slices.Contains(ours, key) {
+		if key != "" && slices.Contains(ours, key) {
 			continue // ours now
 		}
 		name, err := json.Marshal(key)

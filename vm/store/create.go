@@ -81,6 +81,7 @@ func (r *registry) build(ws *vm.Workspace, entries []Entry) (err error) {
 	if err := os.Mkdir(string(tmp), layout.DirMode); err != nil {
 		return err
 	}
+	r.s.pause("directory")
 	defer func() {
 		if err != nil {
 			// On a full disk the index cannot be written: then Open releases the address together with the
@@ -93,6 +94,7 @@ func (r *registry) build(ws *vm.Workspace, entries []Entry) (err error) {
 	if ws.MAC, err = r.reserve(ws.ID, entries, vm.NewMAC); err != nil {
 		return err
 	}
+	r.s.pause("address")
 	if err := os.Mkdir(tmp.Logs(), layout.DirMode); err != nil {
 		return err
 	}
@@ -110,9 +112,11 @@ func (r *registry) build(ws *vm.Workspace, entries []Entry) (err error) {
 	if err := atomicfile.Write(tmp.Config(), data, layout.FileMode); err != nil { // syncs tmp, too
 		return err
 	}
+	r.s.pause("content")
 	if err := os.Rename(string(tmp), string(dir)); err != nil {
 		return err
 	}
+	r.s.pause("name")
 	if err := atomicfile.SyncDir(r.s.Root.Workspaces()); err != nil {
 		return errors.Join(err, os.Rename(string(dir), string(tmp)))
 	}

@@ -29,6 +29,8 @@ import (
 type Store struct {
 	Root  layout.Root
 	Clock func() time.Time // nil: time.Now
+
+	paused func(step string) // for tests: called between the steps of a creation
 }
 
 // Open makes the directories that are missing, sweeps what crashes have left, and rebuilds the index of
@@ -55,6 +57,12 @@ func Open(root layout.Root) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *Store) pause(step string) {
+	if s.paused != nil {
+		s.paused(step)
+	}
 }
 
 // ensure makes the directories. The root itself may be one that the user has chosen and that others may enter;
