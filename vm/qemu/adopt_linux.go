@@ -13,6 +13,7 @@ import (
 
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
+	"bromure.io/tui/vm/console"
 	"bromure.io/tui/vm/qemu/qmp"
 )
 
@@ -42,7 +43,7 @@ func (b *Backend) Adopt(ctx context.Context, spec vm.Spec, rec vm.Record) (vm.Ma
 	exited := make(chan struct{})
 	m := &machine{
 		log: b.log, dir: spec.Dir, rec: rec, proc: proc, exited: exited,
-		nic: nic, console: newConsole(), events: newEvents(),
+		nic: nic, console: console.New(), events: newEvents(),
 	}
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()

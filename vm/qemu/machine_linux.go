@@ -14,6 +14,7 @@ import (
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
+	"bromure.io/tui/vm/console"
 	"bromure.io/tui/vm/qemu/qmp"
 )
 
@@ -34,7 +35,7 @@ type machine struct {
 
 	nic     *nic
 	serial  *net.UnixConn // nil when ctl is
-	console *console
+	console *console.Console
 	pumped  chan struct{} // closed when the console has everything
 	events  *events
 	resets  resets
@@ -57,10 +58,10 @@ func (m *machine) startWatching() {
 		defer close(m.pumped)
 		if m.serial == nil {
 			<-m.watched
-			m.console.close()
+			_ = m.console.Close()
 			return
 		}
-		m.console.pump(m.serial)
+		m.console.Pump(m.serial)
 	}()
 	go m.watch()
 }

@@ -14,6 +14,7 @@ import (
 
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
+	"bromure.io/tui/vm/console"
 	"bromure.io/tui/vm/qemu/qmp"
 )
 
@@ -76,7 +77,7 @@ func (b *Backend) Start(ctx context.Context, spec vm.Spec) (_ vm.Machine, err er
 
 	m := &machine{
 		log: b.log, dir: spec.Dir, proc: child.proc, exited: child.exited,
-		nic: nic, serial: serialConn, console: newConsole(), events: newEvents(),
+		nic: nic, serial: serialConn, console: console.New(), events: newEvents(),
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -19,6 +19,7 @@ import (
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
+	"bromure.io/tui/vm/console"
 )
 
 // patience bounds waits for facts; only a failing test takes that long.
@@ -205,12 +206,10 @@ func TestFlood(t *testing.T) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for full := false; !full; <-tick.C { // nobody reads
-		c.mu.Lock()
-		full = c.lost > 0
-		n := c.n
-		c.mu.Unlock()
-		if n > consoleSize {
-			t.Fatalf("%d bytes wait", n)
+		kept, lost := c.Waiting()
+		full = lost > 0
+		if kept > console.Size {
+			t.Fatalf("%d bytes wait", kept)
 		}
 	}
 	if err := m.Pause(t.Context()); err != nil { // QEMU answers all the while
