@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"gvisor.dev/gvisor/pkg/buffer"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
@@ -25,7 +26,7 @@ func (s *Segment) Attach(nic io.ReadWriteCloser) error {
 		s.wire = nil
 		old.close()
 	}
-	w := &wire{nic: nic, stop: make(chan struct{})}
+	w := &wire{nic: nic, stop: make(chan struct{}), last: make(chan struct{}), sent: make(chan struct{})}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -34,7 +35,7 @@ func (s *Segment) Attach(nic io.ReadWriteCloser) error {
 	s.link.out.set(true)
 	w.running.Add(2)
 	s.work.Go(func() { defer w.running.Done(); s.receiveFrom(w) })
-	s.work.Go(func() { defer w.running.Done(); s.sendTo(w) })
+	s.work.Go(func() { defer w.running.Done(); defer close(w.sent); s.sendTo(w) })
 	s.mu.Unlock()
 	s.wire = w
 	return nil
@@ -46,9 +47,27 @@ func (s *Segment) Attached() bool { return s.link.out.isUp() }
 // wire is one attached network card.
 type wire struct {
 	nic     io.ReadWriteCloser
-	stop    chan struct{}
+	stop    chan struct{} // closed: nothing more is read or written
 	once    sync.Once
+	last    chan struct{} // closed: write what is queued, then end
+	sent    chan struct{} // closed when nothing more is written
 	running sync.WaitGroup
+}
+
+// farewell is how long the last frames of a segment may take to leave.
+const farewell = 100 * time.Millisecond
+
+// finish lets the frames that are queued leave, so that the guest learns that its connections are gone, and
+// then closes the card.
+func (w *wire) finish() {
+	close(w.last)
+	timer := time.NewTimer(farewell)
+	defer timer.Stop()
+	select {
+	case <-w.sent:
+	case <-timer.C: // the guest is paused, or reads nothing
+	}
+	w.close()
 }
 
 // end makes both goroutines stop.
@@ -117,32 +136,32 @@ func (s *Segment) receiveFrom(w *wire) {
 func (s *Segment) sendTo(w *wire) {
 	buf := make([]byte, 0, maxFrame)
 	var batch []frame
-	for {
+	for more := true; more; {
 		select {
 		case <-w.stop:
 			return
 		case <-s.link.out.wake:
+		case <-w.last:
+			more = false
 		}
 		batch = s.link.out.take(batch)
-		ended := false
-		for _, f := range batch {
-			if ended {
-				f.release()
-				continue
-			}
+		for i, f := range batch {
 			buf = f.appendTo(buf[:0])
 			f.release()
-			if _, err := w.nic.Write(buf); err != nil {
-				s.stats.lost.Add(1)
-				ended = gone(err)
+			_, err := w.nic.Write(buf)
+			if err == nil {
+				s.stats.framesOut.Add(1)
+				s.stats.bytesOut.Add(uint64(len(buf)))
 				continue
 			}
-			s.stats.framesOut.Add(1)
-			s.stats.bytesOut.Add(uint64(len(buf)))
-		}
-		if ended {
-			w.end()
-			return
+			s.stats.lost.Add(1)
+			if gone(err) {
+				for _, f := range batch[i+1:] {
+					f.release()
+				}
+				w.end()
+				return
+			}
 		}
 	}
 }

@@ -133,6 +133,9 @@ func (s *Segment) Listen(port uint16) (net.Listener, error) {
 }
 
 func (s *Segment) listen(port uint16) (*listener, error) {
+	if s.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
 	if port == portDNS || port == 0 {
 		return nil, syscall.EADDRINUSE
 	}
@@ -141,6 +144,7 @@ func (s *Segment) listen(port uint16) (*listener, error) {
 	if terr != nil {
 		return nil, netError(terr)
 	}
+	ep.SocketOptions().SetReuseAddress(true) // connections of an earlier listener may still be open
 	if terr := ep.Bind(tcpip.FullAddress{NIC: nicID, Addr: address(s.gateway), Port: port}); terr != nil {
 		ep.Close()
 		return nil, netError(terr)
@@ -184,10 +188,13 @@ func (l *listener) Accept() (net.Conn, error) {
 			}
 			continue
 		}
+		s := l.segment
 		if terr != nil {
+			if s.ctx.Err() != nil {
+				return nil, l.failed(net.ErrClosed)
+			}
 			return nil, l.failed(netError(terr))
 		}
-		s := l.segment
 		s.mu.Lock()
 		busy := s.busyLocked()
 		s.mu.Unlock()

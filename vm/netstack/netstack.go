@@ -277,12 +277,12 @@ func (s *Segment) Close() error {
 	for _, c := range conns {
 		_ = c.Reset()
 	}
+	s.stack.Close()
 	s.attach.Lock()
 	if s.wire != nil {
-		s.wire.close()
+		s.wire.finish()
 	}
 	s.attach.Unlock()
-	s.stack.Close()
 	s.work.Wait()
 	s.stack.Wait()
 	s.refusals.close()
