@@ -3,6 +3,7 @@ package guest
 import (
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Step is one stage of a boot, as the guest reports it on its serial console.
@@ -39,7 +40,11 @@ func FormatStep(s Step, uptime time.Duration) string {
 
 // FormatError is the line that reports a failed step. The guest stops after it.
 func FormatError(s Step, err error) string {
-	return errorPrefix + string(s) + " " + strings.Map(printable, err.Error())
+	msg := strings.TrimSpace(strings.Map(printable, err.Error()))
+	if msg == "" {
+		msg = "no reason given"
+	}
+	return errorPrefix + string(s) + " " + msg
 }
 
 // MaxLine is how much of a console line is looked at, in bytes.
@@ -51,22 +56,35 @@ func ParseLine(b string) (line Line, ok bool) {
 	if len(b) > MaxLine {
 		b = b[:MaxLine]
 	}
-	if _, rest, found := strings.Cut(b, stepPrefix); found {
-		name, up, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	// The first of the two prefixes counts: what follows an error is its text, whatever that says.
+	step, fail := strings.Index(b, stepPrefix), strings.Index(b, errorPrefix)
+	done := step >= 0 && (fail < 0 || step < fail)
+	var rest string
+	switch {
+	case done:
+		rest = b[step+len(stepPrefix):]
+	case fail >= 0:
+		rest = b[fail+len(errorPrefix):]
+	default:
+		return Line{}, false
+	}
+	name, text, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	if !known(Step(name)) {
+		return Line{}, false
+	}
+	if done {
+		// The kernel may write behind our line before our line ends.
+		up, _, _ := strings.Cut(text, " ")
 		d, err := time.ParseDuration(up)
-		if err != nil || d < 0 || !known(Step(name)) {
+		if err != nil || d < 0 {
 			return Line{}, false
 		}
 		return Line{Step: Step(name), Uptime: d}, true
 	}
-	if _, rest, found := strings.Cut(b, errorPrefix); found {
-		name, msg, _ := strings.Cut(strings.TrimSpace(rest), " ")
-		if !known(Step(name)) || msg == "" {
-			return Line{}, false
-		}
-		return Line{Step: Step(name), Err: strings.Map(printable, msg)}, true
+	if text == "" {
+		return Line{}, false
 	}
-	return Line{}, false
+	return Line{Step: Step(name), Err: strings.Map(printable, text)}, true
 }
 
 func known(s Step) bool {
@@ -78,8 +96,9 @@ func known(s Step) bool {
 	return false
 }
 
+// printable replaces what would act on a terminal (ECMA-48, UAX #9).
 func printable(r rune) rune {
-	if r < 0x20 || r >= 0x7f && r < 0xa0 || r == '\ufffd' {
+	if unicode.IsControl(r) || r == '\ufffd' || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r) {
 		return '?'
 	}
 	return r

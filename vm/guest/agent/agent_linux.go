@@ -75,7 +75,7 @@ func Serve(first bool, failures int) error {
 		console:  console,
 		up:       make(chan struct{}),
 	}
-	s.power = sysinfo.Power{Sessions: sysinfo.SessionGroup, Init: initIsForeign}
+	s.power = sysinfo.Power{Sessions: sysinfo.SessionGroup, Init: initIsForeign, Log: console.Note}
 	err := s.serve(failures, func() {
 		if first {
 			_, _ = io.WriteString(parent, readyLine)
@@ -119,11 +119,8 @@ func (s *server) serve(failures int, ready func()) error {
 
 // configure reads the boot file and makes the SSH server's configuration of it.
 func (s *server) configure() (sshd.Config, error) {
-	b, err := io.ReadAll(io.NewSectionReader(s.file, 0, maxBoot))
-	if err != nil {
-		return sshd.Config{}, fmt.Errorf("read the boot file: %w", err)
-	}
-	if err := json.Unmarshal(b, &s.boot); err != nil {
+	var err error
+	if s.boot, err = readBoot(s.file); err != nil {
 		return sshd.Config{}, fmt.Errorf("read the boot file: %w", err)
 	}
 	host, err := ssh.ParsePrivateKey([]byte(s.boot.HostKey))
@@ -147,6 +144,15 @@ func (s *server) configure() (sshd.Config, error) {
 		Calls:     s.call,
 		Log:       s.log,
 	}, nil
+}
+
+// readBoot reads the inherited boot file. Its position is shared with other processes and left alone.
+func readBoot(f *os.File) (boot guest.Boot, err error) {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxBoot))
+	if err == nil {
+		err = json.Unmarshal(b, &boot)
+	}
+	return boot, err
 }
 
 // watchInit waits for the distribution's init to come up and tells the host.

@@ -43,7 +43,7 @@ func (s *server) end(kind sysinfo.Kind, params json.RawMessage) error {
 	if err := decode(params, &p); err != nil {
 		return err
 	}
-	s.power.End(kind, p.Grace, func(text string) { s.log.Warn("shutdown", "note", text) })
+	s.power.End(kind, p.Grace)
 	return nil
 }
 

@@ -52,7 +52,7 @@ func Start(boot guest.Boot, listener *os.File) (environ []string, err error) {
 		return nil, err
 	}
 	defer file.Close()
-	notify, err := listenNotify()
+	notify, err := listenNotify(notifySocket)
 	if err != nil {
 		return nil, err
 	}

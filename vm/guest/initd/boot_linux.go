@@ -144,16 +144,17 @@ func (s *sequence) disks(devices *waiter) error {
 		return err
 	}
 	if s.boot.HomeSerial != "" {
-		home, err := devices.findBySerial(s.boot.HomeSerial)
+		d, err := devices.findBySerial(s.boot.HomeSerial)
 		if err != nil {
 			return err
 		}
-		if err := mountHome(home, s.console.Note); err != nil {
+		if err := mountHome(d, s.console.Note); err != nil {
 			return err
 		}
 	}
 	// A home without the files of /etc/skel is still a home.
-	if err := setUpHome(guest.HomeDir, "/etc/skel", guest.UserID, guest.UserID); err != nil {
+	h := home{dir: guest.HomeDir, skel: "/etc/skel", uid: guest.UserID, gid: guest.UserID, mark: homeMark}
+	if err := h.setUp(); err != nil {
 		s.console.Note(err.Error())
 	}
 	configure(s.boot, s.net, s.console.Note)

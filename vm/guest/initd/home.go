@@ -1,18 +1,13 @@
 package initd
 
-import (
-	"slices"
-)
+import "slices"
 
 // lostFound is the directory that mke2fs makes and e2fsck makes anew when it needs it. Nobody misses it in a home.
 const lostFound = "lost+found"
 
-// freshHome says whether a home was never used: it does not carry our mark, and it holds nothing but what mke2fs
-// and a first boot that was cut short leave there.
-func freshHome(marked bool, home, skel []string) bool {
-	if marked {
-		return false
-	}
+// freshHome says whether a home without our mark was never used: it holds nothing but what mke2fs and a first boot that was
+// cut short leave there.
+func freshHome(home, skel []string) bool {
 	for _, name := range home {
 		if name != lostFound && !isTemp(name) && !slices.Contains(skel, name) {
 			return false

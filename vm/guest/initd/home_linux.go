@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"bromure.io/tui/vm/guest"
 )
 
 // homeMark is an extended attribute on the root of a home that is set up. Only root sees it (xattr(7), "trusted"), and it
@@ -26,69 +24,77 @@ const (
 	maxSkelFile  = 16 << 20 // bytes
 )
 
-// setUpHome makes a fresh home usable: the files of skel, the owner, the mode. A home that was used is not touched. When it is
+// home is a user's directory.
+type home struct {
+	dir, skel string
+	uid, gid  int
+	mark      string // name of the extended attribute
+}
+
+// setUp makes a fresh home usable: the files of skel, the owner, the mode. A home that was used is not touched. When it is
 // cut short it is done again at the next boot; a file is there as a whole or not at all.
-func setUpHome(home, skel string, uid, gid int) error {
-	dir, err := os.OpenRoot(home)
-	if err != nil {
+func (h home) setUp() error {
+	if err := h.fill(); err != nil {
 		return fmt.Errorf("set up home: %w", err)
+	}
+	return nil
+}
+
+func (h home) fill() error {
+	dir, err := os.OpenRoot(h.dir)
+	if err != nil {
+		return err
 	}
 	defer dir.Close()
-	marked, err := hasMark(home)
+	d, err := dir.Open(".")
 	if err != nil {
-		return fmt.Errorf("set up home: %w", err)
+		return err
 	}
-	if marked {
-		return nil
+	defer d.Close()
+	marked, err := hasMark(d, h.mark)
+	if marked || err != nil {
+		return err
 	}
-	have, err := names(home)
+	have, err := d.Readdirnames(-1)
 	if err != nil {
-		return fmt.Errorf("set up home: %w", err)
+		return err
 	}
-	offered, err := names(skel)
+	offered, err := names(h.skel)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("set up home: %w", err)
+		return err
 	}
-	if !freshHome(marked, have, offered) {
+	if !freshHome(have, offered) {
 		return nil
 	}
 	for _, name := range have {
 		if isTemp(name) {
 			if err := dir.RemoveAll(name); err != nil {
-				return fmt.Errorf("set up home: %w", err)
+				return err
 			}
 		}
 	}
 	_ = dir.Remove(lostFound) // it stays when something is in it
-	c := copier{dir: dir, uid: uid, gid: gid, left: maxSkelFiles}
+	c := copier{dir: dir, uid: h.uid, gid: h.gid, left: maxSkelFiles}
 	for _, name := range offered {
-		if err := c.copy(filepath.Join(skel, name), name); err != nil {
-			return fmt.Errorf("copy %s to home: %w", name, err)
+		if err := c.copy(filepath.Join(h.skel, name), name); err != nil {
+			return fmt.Errorf("copy %s: %w", name, err)
 		}
 	}
-	if err := os.Chown(home, uid, gid); err != nil {
-		return fmt.Errorf("set up home: %w", err)
-	}
-	if err := os.Chmod(home, homeMode); err != nil {
-		return fmt.Errorf("set up home: %w", err)
+	if err := errors.Join(d.Chown(h.uid, h.gid), d.Chmod(homeMode)); err != nil {
+		return err
 	}
 	// The mark says that all of the above is on the disk, so it is written after that.
-	d, err := os.Open(home)
-	if err != nil {
-		return fmt.Errorf("set up home: %w", err)
-	}
-	defer d.Close()
 	if err := unix.Syncfs(int(d.Fd())); err != nil {
-		return fmt.Errorf("set up home: %w", err)
+		return err
 	}
-	if err := unix.Fsetxattr(int(d.Fd()), homeMark, []byte{'1'}, 0); err != nil && err != unix.ENOTSUP {
-		return fmt.Errorf("mark home as set up: %w", err)
+	if err := unix.Fsetxattr(int(d.Fd()), h.mark, []byte{'1'}, 0); err != nil && err != unix.ENOTSUP {
+		return fmt.Errorf("mark it: %w", err)
 	}
 	return nil
 }
 
-func hasMark(home string) (bool, error) {
-	_, err := unix.Getxattr(home, homeMark, nil)
+func hasMark(d *os.File, mark string) (bool, error) {
+	_, err := unix.Fgetxattr(int(d.Fd()), mark, nil)
 	if err == unix.ENODATA || err == unix.ENOTSUP {
 		return false, nil
 	}
@@ -189,6 +195,3 @@ func (c *copier) file(from, to string, mode os.FileMode) (err error) {
 	}
 	return c.dir.Rename(tmp, to)
 }
-
-// owner is who a home belongs to.
-const owner = guest.UserID

@@ -57,54 +57,67 @@ func graces(asked time.Duration) (sessions, all time.Duration) {
 
 // Power ends a running system, once.
 type Power struct {
-	Sessions Group // what was started over SSH, and has to go first
-	// Init says whether the distribution's init is process 1 and takes signals.
-	Init func() bool
+	Sessions Group       // what was started over SSH, and has to go first
+	Init     func() bool // whether process 1 is the distribution's init
+
+	Ask   func(Kind) error // asks that init to end the system; default [AskInit]
+	Force func(Kind) error // ends it; default [Force]
+	Log   func(string)
 
 	once sync.Once
 }
 
+// AskInit asks systemd to end the system.
+func AskInit(k Kind) error { return unix.Kill(1, k.signal()) }
+
 // End begins to end the system in an orderly way and returns at once. After grace it is ended by force. A second call
 // changes nothing.
-func (p *Power) End(k Kind, grace time.Duration, log func(string)) {
-	p.once.Do(func() { go p.end(k, grace, log) })
+func (p *Power) End(k Kind, grace time.Duration) {
+	p.once.Do(func() {
+		if p.Ask == nil {
+			p.Ask = AskInit
+		}
+		if p.Force == nil {
+			p.Force = Force
+		}
+		go p.end(k, grace)
+	})
 }
 
-func (p *Power) end(k Kind, grace time.Duration, log func(string)) {
+func (p *Power) end(k Kind, grace time.Duration) {
 	sessions, all := graces(grace)
 	deadline := time.Now().Add(all)
 
 	// Interactive shells ignore SIGTERM and end on SIGHUP; SIGCONT wakes what is stopped, so that it can end.
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGCONT} {
-		if err := p.Sessions.signal(sig); err != nil {
-			log(err.Error())
-		}
+		p.tell("end the sessions", p.Sessions.signal(sig))
 	}
-	// systemd takes this signal as soon as it has set up its signal handling, and before that the kernel drops
-	// it: process 1 is spared what it does not handle. A second one changes nothing. So it is repeated while
-	// we wait.
-	ask := time.NewTicker(time.Second)
-	defer ask.Stop()
-	stop := make(chan struct{})
-	defer close(stop)
 	if p.Init() {
-		if err := unix.Kill(1, k.signal()); err != nil {
-			log(fmt.Sprintf("ask init to end: %v", err))
-		}
+		p.tell("ask init to end", p.Ask(k))
 	}
 	if !p.Sessions.waitEmpty(sessions) {
-		log("sessions did not end in time and are killed")
-		if err := p.Sessions.kill(); err != nil {
-			log(err.Error())
-		}
+		p.Log("sessions did not end in time and are killed")
+		p.tell("kill the sessions", p.Sessions.kill())
 	}
+	// systemd takes the signal as soon as it has set up its signal handling, and before that the kernel drops it: process 1 is
+	// spared what it does not handle. A second one changes nothing. So it is repeated; normally the machine is off before that.
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
 	for p.Init() && time.Now().Before(deadline) {
-		<-ask.C // normally the machine is off before this tells us anything
-		_ = unix.Kill(1, k.signal())
+		<-again.C
+		p.tell("ask init to end", p.Ask(k))
 	}
-	log("ending the system by force")
-	err := Force(k)
-	log(fmt.Sprintf("end the system: %v", err))
+	p.Log("ending the system by force")
+	p.tell("end the system", p.Force(k))
+}
+
+// askAgain is how often init is asked.
+const askAgain = time.Second
+
+func (p *Power) tell(what string, err error) {
+	if err != nil {
+		p.Log(what + ": " + err.Error())
+	}
 }
 
 // forceTimeout bounds how long the kernel may take to make every file system read-only.
