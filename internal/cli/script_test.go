@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"bromure-cli": func() { os.Exit(program("bromure-cli")) },
 		"bromure-tui": func() { os.Exit(program("bromure-tui")) },
+		"panics":      cli.Panics,
 	})
 }
 
