@@ -44,12 +44,18 @@ func ParseName(s string) (Name, error) {
 		if why := badNameRune(r); why != "" {
 			return "", fmt.Errorf("a workspace name must not contain %s: %q", why, s)
 		}
-		visible = visible || unicode.IsGraphic(r) && !unicode.IsSpace(r)
+		visible = visible || shows(r)
 	}
 	if !visible {
 		return "", fmt.Errorf("a workspace name must show something: %q", s)
 	}
 	return Name(s), nil
+}
+
+// shows says whether r alone leaves ink: marks do not, nor do fillers that are letters by category.
+func shows(r rune) bool {
+	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.IsMark(r) &&
+		!unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) && r != '\u2800' // braille without a dot
 }
 
 // badNameRune names what is wrong with r in a name. Zero-width joiners and variation selectors
