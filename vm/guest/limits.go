@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -69,4 +70,23 @@ func checkEnv(env map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// Clean makes text that a guest sent fit for a message or a list: at most limit bytes, without controls,
+// invisible format characters (they reorder and hide text) and line breaks.
+func Clean(s string, limit int) string {
+	cut := len(s) > limit
+	if cut {
+		s = s[:limit]
+	}
+	s = strings.Map(func(r rune) rune {
+		if r == ' ' || unicode.IsPrint(r) && r != utf8.RuneError {
+			return r
+		}
+		return '?'
+	}, strings.ToValidUTF8(s, "?"))
+	if cut {
+		s += "…"
+	}
+	return s
 }

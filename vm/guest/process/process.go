@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -154,7 +155,7 @@ func (p *Process) start(spec Spec, child []*os.File) error {
 		return &StartError{guest.CannotRun, fmt.Errorf("enter directory %q: %w", spec.Dir, errno(err))}
 	}
 	proc, err := os.StartProcess(spec.Path, spec.Argv, attr)
-	if errors.Is(err, unix.EACCES) && spec.Dir == "" && attr.Dir != "/" {
+	if errors.Is(err, unix.EACCES) && spec.Dir == "" && filepath.IsAbs(spec.Path) {
 		// Perhaps it is the home that the user may not enter.
 		attr.Dir = "/"
 		proc, err = os.StartProcess(spec.Path, spec.Argv, attr)
