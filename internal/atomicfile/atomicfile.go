@@ -29,6 +29,10 @@ func Write(path string, data []byte, mode os.FileMode) error {
 // it, so that [Sweep] knows those that are being written from those that a crash left over.
 type File struct {
 	*os.File
+
+	// Before, if set, is called by Commit when the content is on the disk and has no name yet. Its error undoes the file.
+	Before func() error
+
 	path string
 	done bool
 }
@@ -86,6 +90,9 @@ func (f *File) CommitNew() error { return f.commit(renameNew) }
 
 func (f *File) commit(rename func(from, to string) error) error {
 	err := f.Sync()
+	if err == nil && f.Before != nil {
+		err = f.Before()
+	}
 	if err == nil {
 		// The descriptor, and with it the lock, is kept until the file has its name: Sweep must not see it unlocked.
 		err = rename(f.Name(), f.path)

@@ -131,6 +131,31 @@ func TestCommitNew(t *testing.T) {
 	only(t, dir, "f", "g")
 }
 
+func TestBefore(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	boom := errors.New("boom")
+	for _, want := range []error{boom, nil} {
+		f, err := Create(path, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Before = func() error {
+			if _, err := os.Lstat(path); err == nil {
+				t.Error("the file has its name already")
+			}
+			return want
+		}
+		if err := f.Commit(); !errors.Is(err, want) {
+			t.Errorf("Commit: %v, want %v", err, want)
+		}
+		if want != nil {
+			only(t, dir)
+		}
+	}
+	only(t, dir, "f")
+}
+
 func TestAbort(t *testing.T) {
 	dir := t.TempDir()
 	f, err := Create(filepath.Join(dir, "f"), 0o600)

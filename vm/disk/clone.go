@@ -83,13 +83,8 @@ func clone(ctx context.Context, src, dst string, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := to.Sync(); err != nil {
-		return Result{}, err
-	}
 	if o.Record != nil {
-		if err := o.Record(r); err != nil {
-			return Result{}, err
-		}
+		to.Before = func() error { return o.Record(r) }
 	}
 	err = to.CommitNew()
 	if errors.Is(err, fs.ErrExist) {

@@ -102,9 +102,7 @@ func (r *registry) build(ws *vm.Workspace, entries []Entry) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(lock.Sync(), lock.Close()); err != nil {
-		return err
-	}
+	lock.Close() // empty, and [Store.Lock] makes one that a power cut has lost
 	data, err := encode(*ws)
 	if err != nil {
 		return err
