@@ -176,15 +176,6 @@ func (s *Store) Update(id vm.ID, change func(*vm.Workspace) error) (vm.Workspace
 	return ws, nil
 }
 
-// Used records that the workspace was used now.
-func (s *Store) Used(id vm.ID) error {
-	_, err := s.Update(id, func(ws *vm.Workspace) error {
-		ws.LastUsed = s.now().UTC()
-		return nil
-	})
-	return err
-}
-
 func nameTaken(entries []Entry, id vm.ID, name vm.Name) error {
 	i := slices.IndexFunc(entries, func(e Entry) bool {
 		return e.ID != id && e.Workspace.Name != "" && e.Workspace.Name.Key() == name.Key()
