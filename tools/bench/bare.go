@@ -110,14 +110,16 @@ func (in *install) accelerator(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var caps struct {
-		Accelerator string `json:"accelerator"`
+	var report struct {
+		Capabilities struct {
+			Accelerator string `json:"accelerator"`
+		} `json:"capabilities"`
 	}
-	if err := json.Unmarshal([]byte(out), &caps); err != nil {
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		return "", fmt.Errorf("read the answer of doctor: %w", err)
 	}
-	if caps.Accelerator == "" {
+	if report.Capabilities.Accelerator == "" {
 		return "", fmt.Errorf("doctor names no accelerator: %s", out)
 	}
-	return caps.Accelerator, nil
+	return report.Capabilities.Accelerator, nil
 }

@@ -171,7 +171,7 @@ func (b *bench) onSegment(ctx context.Context, boots *bare, accel string) (diale
 	mac := vm.NewMAC()
 	spec := vm.Spec{
 		Workspace: vm.Workspace{
-			Version: vm.ConfigVersion, ID: vm.NewID(), Name: "bench", MAC: mac, CPUs: machineCPUs, MemoryMiB: machineGB << 10, HomeMiB: 1,
+			Version: vm.ConfigVersion, ID: vm.NewID(), Name: "bench", MAC: mac, CPUs: machineCPUs, MemoryMiB: machineGB << 10, HomeMiB: vm.DefaultHomeMiB,
 		},
 		Accelerator: vm.Accelerator(accel),
 		Kernel:      boots.kernel, Initrd: boots.full,
