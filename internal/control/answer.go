@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 	"net/http"
+	"runtime/debug"
 	"sync"
 
 	"bromure.io/tui/internal/control/wire"
@@ -91,7 +92,7 @@ const maxPending = 1024
 
 // operate runs an operation and streams its reports, then its last word. An error before the first
 // report is answered with its status; after it, it stands in the last line.
-func operate(w http.ResponseWriter, op func(report func(wire.Progress)) (wire.Progress, error)) {
+func (s *Server) operate(w http.ResponseWriter, op func(report func(wire.Progress)) (wire.Progress, error)) {
 	var (
 		mu      sync.Mutex
 		pending []wire.Progress
@@ -134,11 +135,11 @@ func operate(w http.ResponseWriter, op func(report func(wire.Progress)) (wire.Pr
 			}
 		}
 	}()
-	defer func() { // a panic must not leave the writer behind; net/http logs it
+	defer func() { // a panic must not leave the writer behind, or the front without a word
 		if r := recover(); r != nil {
+			s.log.Error("panic in an operation", "value", r, "stack", string(debug.Stack()))
 			put(wire.Progress{Done: true, Error: &wire.Error{Kind: problem.Failed, Msg: "internal error; the daemon's log has more"}}, true)
 			<-written
-			panic(r)
 		}
 	}()
 	last, err := op(func(p wire.Progress) {

@@ -7,21 +7,32 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"bromure.io/tui/internal/control/wire"
 	"bromure.io/tui/internal/problem"
 )
+
+// partingTime is how long a front that is told the server's end may take to hear it.
+const partingTime = time.Second
 
 // pump moves frames between a front and a stream until the program has ended, the front is gone
 // or ctx ends. Afterwards no goroutine of it is left; the caller closes conn and stream.
 func pump(ctx context.Context, conn net.Conn, from io.Reader, stream Stream) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	out := &frameWriter{w: conn}
 	// Whatever ends the context unblocks everything that waits for the front or for the program.
 	closed := make(chan struct{})
-	context.AfterFunc(ctx, func() { stream.Close(); conn.Close(); close(closed) })
-
-	out := &frameWriter{w: conn}
+	context.AfterFunc(ctx, func() {
+		defer close(closed)
+		if cause := context.Cause(ctx); errors.Is(cause, errLeaving) {
+			_ = conn.SetWriteDeadline(time.Now().Add(partingTime)) // a front that does not read gets no more
+			out.fail(cause)
+		}
+		stream.Close()
+		conn.Close()
+	})
 	in := newInput(stream.Stdin(), out)
 	var front, program sync.WaitGroup
 	front.Go(in.drain)
@@ -41,7 +52,7 @@ func pump(ctx context.Context, conn net.Conn, from io.Reader, stream Stream) {
 		err = nil
 	}
 	if err == nil {
-		_ = out.write(wire.FrameExit, wire.FormatUint32(uint32(int32(code))))
+		_ = out.last(wire.FrameExit, wire.FormatUint32(uint32(int32(code))))
 	} else if ctx.Err() == nil {
 		out.fail(err)
 	}
@@ -81,22 +92,30 @@ func receive(from io.Reader, in *input, stream Stream) error {
 	}
 }
 
-// frameWriter lets several goroutines write frames.
+// frameWriter lets several goroutines write frames, until one writes the last.
 type frameWriter struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu   sync.Mutex
+	w    io.Writer
+	over bool
 }
 
-func (f *frameWriter) write(t wire.FrameType, payload []byte) error {
+func (f *frameWriter) write(t wire.FrameType, payload []byte) error { return f.put(t, payload, false) }
+func (f *frameWriter) last(t wire.FrameType, payload []byte) error  { return f.put(t, payload, true) }
+
+func (f *frameWriter) put(t wire.FrameType, payload []byte, last bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.over {
+		return io.ErrClosedPipe
+	}
+	f.over = last
 	return wire.WriteFrame(f.w, t, payload)
 }
 
 func (f *frameWriter) fail(err error) {
 	data, merr := json.Marshal(wire.FromError(err))
 	if merr == nil && len(data) <= wire.MaxFrame {
-		_ = f.write(wire.FrameError, data) // the front may be gone
+		_ = f.last(wire.FrameError, data) // the front may be gone
 	}
 }
 

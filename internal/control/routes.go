@@ -133,7 +133,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
 		writeError(w, problem.Wrap(problem.Usage, err, "", "`image ls` lists the images."))
 		return
 	}
-	operate(w, func(report func(wire.Progress)) (wire.Progress, error) {
+	s.operate(w, func(report func(wire.Progress)) (wire.Progress, error) {
 		ref, err := s.svc.VerifyImage(r.Context(), ref, report)
 		return wire.Progress{Image: string(ref)}, err
 	})
@@ -149,7 +149,7 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	operate(w, func(report func(wire.Progress)) (wire.Progress, error) {
+	s.operate(w, func(report func(wire.Progress)) (wire.Progress, error) {
 		return s.svc.Do(r.Context(), d, report)
 	})
 }
@@ -179,7 +179,7 @@ func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	operate(w, func(report func(wire.Progress)) (wire.Progress, error) {
+	s.operate(w, func(report func(wire.Progress)) (wire.Progress, error) {
 		return wire.Progress{}, s.svc.Shutdown(r.Context(), req, report)
 	})
 }

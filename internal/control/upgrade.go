@@ -32,11 +32,8 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	}
 	s.upgraded.Add(1)
 	defer s.upgraded.Done()
-	// A hijacked connection has no request context any more: the end of the connection is seen by its reader.
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	ctx, cancel, unhook := s.upgrading(r)
 	defer cancel()
-	defer context.AfterFunc(s.quit, cancel)()
-	unhook := context.AfterFunc(r.Context(), cancel)
 	stream, err := s.svc.Attach(ctx, ref, a)
 	unhook()
 	if err != nil {
@@ -51,6 +48,18 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.Close()
 	pump(ctx, conn, br, stream)
+}
+
+// errLeaving ends streams when the server shuts down.
+var errLeaving = problem.New(problem.Unreachable, "the daemon is leaving", "Machines and their consoles go on running; the next daemon takes them over.")
+
+// upgrading is a context for a connection that is being taken over: it ends with the server, and
+// until unhook with the request. Afterwards the reader of the connection sees its end.
+func (s *Server) upgrading(r *http.Request) (ctx context.Context, cancel func(), unhook func() bool) {
+	ctx, cancelCause := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	ofServer := context.AfterFunc(s.quit, func() { cancelCause(errLeaving) })
+	cancel = func() { ofServer(); cancelCause(nil) }
+	return ctx, cancel, context.AfterFunc(r.Context(), func() { cancelCause(nil) })
 }
 
 func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
@@ -68,10 +77,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	s.upgraded.Add(1)
 	defer s.upgraded.Done()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	ctx, cancel, unhook := s.upgrading(r)
 	defer cancel()
-	defer context.AfterFunc(s.quit, cancel)()
-	unhook := context.AfterFunc(r.Context(), cancel)
 	far, err := s.svc.Forward(ctx, ref, addr)
 	unhook()
 	if err != nil {
