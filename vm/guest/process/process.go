@@ -7,6 +7,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -141,6 +142,8 @@ func (p *Process) start(spec Spec, child []*os.File) error {
 	if os.Geteuid() == 0 {
 		sys.Credential = &syscall.Credential{Uid: spec.Account.UID, Gid: spec.Account.GID, Groups: spec.Account.Groups}
 	}
+	// What we inherited ourselves without close-on-exec is nobody's business either. An old kernel may not know the flag.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	attr := &os.ProcAttr{Dir: spec.Dir, Env: spec.Env, Files: child, Sys: sys}
 	if spec.Dir == "" {
 		attr.Dir = spec.Account.Home

@@ -148,14 +148,29 @@ func drain(w io.Writer, f *os.File, buf []byte) {
 }
 
 // attached is a channel on a console.
-type attached struct{ client *console.Client }
+type attached struct {
+	client *console.Client
+	typed  chan struct{} // closed when everything that the client sent is typed
+}
+
+// lastWords is how long a console takes what its client sent before it closed the channel.
+const lastWords = time.Second
 
 func (a attached) resize(s guest.Size) error { a.client.Resize(s); return nil }
 func (a attached) signal(n int) error        { return a.client.Signal(n) }
-func (a attached) gone()                     { a.client.Detach() }
+
+func (a attached) gone() {
+	select {
+	case <-a.typed:
+	case <-a.client.Done():
+	case <-time.After(lastWords): // the program does not read
+	}
+	a.client.Detach()
+}
 
 // typeFrom types what the client sends. The end of its input detaches nothing: closing the channel does.
 func (a attached) typeFrom(ch ssh.Channel) {
+	defer close(a.typed)
 	_, _ = io.CopyBuffer(writerOnly{a.client}, readerOnly{ch}, make([]byte, 4096))
 }
 

@@ -251,7 +251,7 @@ func (s *session) attach(c guest.Console) error {
 	if err != nil {
 		return err
 	}
-	a := attached{client}
+	a := attached{client, make(chan struct{})}
 	s.run = a
 	s.conn.wg.Go(func() { a.typeFrom(s.ch) })
 	s.conn.wg.Go(func() {
