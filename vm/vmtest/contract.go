@@ -31,7 +31,7 @@ func Contract(t *testing.T, harness func(t *testing.T) Harness) {
 		{"Lock", testLock},
 		{"Pause", testPause},
 		{"Flood", testFlood},
-		{"Disks", testDisks},
+		{"Disks", Disks},
 		{"KillAtOnce", testKillAtOnce},
 		{"ReleaseAndAdopt", testReleaseAndAdopt},
 		{"AdoptGone", testAdoptGone},
@@ -208,8 +208,9 @@ func testFlood(t *testing.T, h Harness) {
 	tr.kill()
 }
 
-// The guest finds its disks by their serials and can write to them; the base stays as it is.
-func testDisks(t *testing.T, h Harness) {
+// Disks is the part of the contract that depends on the disk's format: the guest finds its disks by
+// their serials and can write to them, and the base stays as it is.
+func Disks(t *testing.T, h Harness) {
 	tr := h.start(t)
 	want := map[string]string{vm.DiskSerial: tr.spec.Disk, vm.HomeSerial: tr.spec.Home}
 	lines := strings.Fields(strings.ReplaceAll(strings.TrimSpace(tr.ask(echo.Disks, "")), " ", "/"))
