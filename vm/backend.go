@@ -22,7 +22,7 @@ type Backend interface {
 	// Start runs a machine. It returns when the machine exists and its CPUs run; whether the guest
 	// ever answers is for the caller to find out. On an error nothing is left: no process, no
 	// socket, no file. The machine holds spec.Lock until it is gone; the
-	// caller keeps its own descriptor and may close it.
+	// caller keeps its own descriptor and may close it. A lock that another open file holds gives [ErrLocked].
 	Start(ctx context.Context, spec Spec) (Machine, error)
 
 	// Adopt takes over a machine that an earlier daemon started, after proving that rec still
@@ -81,13 +81,16 @@ type Machine interface {
 	Record() Record
 
 	// NIC is the host's end of the guest's only network card: one Ethernet frame (without FCS) a Read or Write. The
-	// machine owns it.
+	// machine owns it. Read ends with io.EOF when the machine is gone or was released; Write may block while the guest
+	// takes no frames, until then.
 	NIC() io.ReadWriteCloser
 
-	// Serial is what the guest prints on its serial console. There is one reader.
+	// Serial is what the guest prints on its serial console. There is one reader. It ends with io.EOF when the machine is
+	// gone or was released. Nobody has to read: the guest is never held up, the oldest bytes are lost instead.
 	Serial() io.Reader
 
-	// Events reports what the guest did to itself. It is closed when the machine is gone.
+	// Events reports what the guest did to itself, and nothing that the host did to it. It is closed when the machine is
+	// gone or was released. Nobody has to read: the oldest events are lost instead.
 	Events() <-chan Event
 
 	// Pause stops the CPUs, Resume lets them go on.
@@ -97,13 +100,15 @@ type Machine interface {
 	// Reset restarts the guest as a reset button does.
 	Reset(ctx context.Context) error
 
-	// Kill ends the machine at once, like a power cut, and returns when it is gone and its lock is free.
+	// Kill ends the machine at once, like a power cut, and returns when it is gone and its lock is free (but for the
+	// caller's own descriptor). A machine that is gone already is no error.
 	Kill(ctx context.Context) error
 
-	// Done is closed when the machine is gone.
+	// Done is closed when the machine is gone, and not when it was released.
 	Done() <-chan struct{}
 
-	// Release lets go of the machine without stopping it, where [Capabilities].Survives.
+	// Release lets go of the machine without stopping it, where [Capabilities].Survives. Everything else fails
+	// afterwards.
 	Release() error
 }
 
