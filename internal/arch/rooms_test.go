@@ -93,7 +93,6 @@ var rooms = []room{
 	{"internal/control", plus([]string{"internal/control/wire"}, words, leaves), "server and client"},
 	{"internal/control/controltest", plus([]string{"internal/control", "internal/control/wire"}, words, leaves), "a daemon in memory for tests of fronts, and the contract that it shares with the real one"},
 
-
 	// 6. Use cases declare the interfaces that they consume.
 	{"internal/removal", plus(words, leaves), "plans, journal, trash"},
 	{"internal/boot", plus(words, leaves), "the steps of a start, with their undo"},
