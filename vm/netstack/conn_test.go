@@ -94,7 +94,7 @@ func waitFor(t testing.TB, ok func() bool) {
 }
 
 func TestHalfCloseAndLargeTransfers(t *testing.T) {
-	const size = 32 << 20
+	const size = 8 << 20
 	data := make([]byte, size)
 	src := rand.NewChaCha8([32]byte{1})
 	src.Read(data)
@@ -134,7 +134,7 @@ func TestHalfCloseAndLargeTransfers(t *testing.T) {
 
 // Both directions at once, with readers that start late, so that windows close and open again.
 func TestTransfersInBothDirections(t *testing.T) {
-	const size = 16 << 20
+	const size = 4 << 20
 	h := newHarness(t, Config{})
 	l, err := h.guest.Listen(7000)
 	if err != nil {

@@ -97,7 +97,7 @@ func (s *Segment) gateIPv4(b []byte) (length int, ok bool) {
 		s.stats.spoofed.Add(1)
 		return 0, false
 	}
-	if p.dst.IsMulticast() || p.dst == s.guest || p.dst == s.broadcast || p.dst.As4() == [4]byte{255, 255, 255, 255} {
+	if p.dst.IsMulticast() || p.dst.IsLoopback() || p.dst == s.guest || p.dst == s.broadcast || p.dst.As4() == [4]byte{255, 255, 255, 255} {
 		s.stats.foreign.Add(1)
 		return 0, false
 	}
