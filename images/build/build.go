@@ -83,7 +83,7 @@ func run(ctx context.Context, o Options) (images.Ref, error) {
 		return "", err
 	}
 	defer site.close()
-	b := &builder{plan: p, site: site, out: o.Progress}
+	b := &builder{plan: p, site: site, out: o.Progress, fetch: p.bootstrap, size: images.LogicalSize}
 	return b.run(ctx)
 }
 
@@ -91,7 +91,9 @@ func run(ctx context.Context, o Options) (images.Ref, error) {
 type builder struct {
 	*plan
 	*site
-	out func(Progress)
+	out   func(Progress)
+	fetch func(ctx context.Context, note func(string), take func(io.Reader) error) error
+	size  int64 // of the disk as it appears, bytes
 
 	step  string
 	began time.Time
@@ -118,13 +120,13 @@ func (b *builder) run(ctx context.Context) (images.Ref, error) {
 	t := newTree()
 	b.begin(StepPackages)
 	b.note(fmt.Sprintf("%s %s from %s", b.distro.id, b.suite, b.hosts()))
-	if err := b.bootstrap(ctx, b.note, func(r io.Reader) error { return t.readTar(r, b.scratch) }); err != nil {
+	if err := b.fetch(ctx, b.note, func(r io.Reader) error { return t.readTar(r, b.scratch) }); err != nil {
 		return "", err
 	}
 	b.finish("")
 
 	b.begin(StepSystem)
-	kernel, packages, err := b.customise(t)
+	kernel, packages, err := clean(t)
 	if err != nil {
 		return "", fmt.Errorf("make the system: %w", err)
 	}
@@ -159,7 +161,7 @@ func (b *builder) run(ctx context.Context) (images.Ref, error) {
 	b.finish("%s, %d modules", kernel.release, modules)
 
 	b.begin(StepDisk)
-	fs := filesystem{size: images.LogicalSize, label: "root", uuid: uuid(packages), epoch: epoch}
+	fs := filesystem{size: b.size, label: "root", uuid: uuid(packages), epoch: epoch}
 	if err := fs.write(ctx, dir.Base(), t, b.scratch); err != nil {
 		return "", fmt.Errorf("make the disk: %w", err)
 	}

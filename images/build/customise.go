@@ -2,10 +2,8 @@ package build
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,16 +38,18 @@ var emptied = []string{
 var masked = []string{
 	// There is no console to log in at, and no seat.
 	"getty.target", "getty@tty1.service", "getty-static.service", "serial-getty@.service", "console-getty.service",
-	"systemd-logind.service", "systemd-user-sessions.service",
+	"systemd-user-sessions.service",
 	"systemd-ask-password-console.path", "systemd-ask-password-wall.path",
 	// Mounted before, or of use to nobody here.
 	"systemd-remount-fs.service", "dev-hugepages.mount", "dev-mqueue.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount",
-	"sys-kernel-config.mount", "sys-fs-fuse-connections.mount", "proc-sys-fs-binfmt_misc.automount",
+	"sys-kernel-config.mount", "sys-fs-fuse-connections.mount",
 	"modprobe@configfs.service", "modprobe@dm_mod.service", "modprobe@drm.service", "modprobe@efi_pstore.service",
-	"modprobe@fuse.service", "modprobe@loop.service", "kmod-static-nodes.service",
+	"modprobe@fuse.service", "modprobe@loop.service", "kmod-static-nodes.service", "systemd-tmpfiles-setup-dev.service",
+	"systemd-tmpfiles-setup-dev-early.service",
 	// The host gives entropy, trims the disks and sets the clock.
 	"systemd-random-seed.service", "systemd-boot-random-seed.service", "systemd-timesyncd.service", "fstrim.timer", "e2scrub_reap.service", "e2scrub_all.timer",
-	// The journal is volatile; nobody reads utmp.
+	// The journal is volatile and does not audit; nobody reads utmp.
+	"systemd-journald-audit.socket",
 	"systemd-journal-flush.service", "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service",
 	// Packages' installation does these.
 	"ldconfig.service", "systemd-hwdb-update.service", "systemd-journal-catalog-update.service", "systemd-sysusers.service",
@@ -69,23 +69,49 @@ var maskedGenerators = []string{
 	"systemd-system-update-generator", "systemd-tpm2-generator",
 }
 
+// onDemand are services that start when they are first used, over their bus name or socket.
+var onDemand = []string{"dbus.service", "systemd-logind.service"}
+
 // nodes are device files that the kernel makes only after their driver is loaded, and by which it
-// loads it (kmod-static-nodes.service would make them at each boot, at the price of a process).
+// loads it; kmod-static-nodes.service would make them at each boot, at the price of a process.
 const nodes = `# Made here because kmod-static-nodes.service is masked. Opening one loads its driver.
 c! /dev/fuse 0666 root root - 10:229
 d /dev/net 0755 root root -
 c! /dev/net/tun 0666 root root - 10:200
 c! /dev/loop-control 0660 root disk - 10:237
 c! /dev/btrfs-control 0660 root disk - 10:234
-c! /dev/vhost-net 0660 root root - 10:238
+# There is no session manager that makes it at login.
+d! /run/user 0755 root root -
+d! /run/user/1000 0700 ubuntu ubuntu -
 `
 
-// groups that the user is a member of, where they exist.
-var userGroups = []string{"adm", "sudo", "users", "plugdev", "netdev", "video", "render", "kvm"}
+// setup makes one process of two: tmpfiles.d's lines for /dev and the others.
+const setup = `[Service]
+ExecStart=
+ExecStart=systemd-tmpfiles --create --remove --boot
+`
 
-// customise turns what the packages' installation made into a workspace's system. It returns the release of the kernel, whose
-// file it takes out of the tree.
-func (p *plan) customise(t tree) (k kernelFiles, packages []pkg, err error) {
+// userManager makes a user's own systemd work without the PAM module that tells it where its sockets go.
+const userManager = `[Service]
+Environment=XDG_RUNTIME_DIR=/run/user/%i
+`
+
+// linger starts the session manager, which is started on demand otherwise, where it has to start a user's services at boot.
+// A dependency would be followed although the condition does not hold.
+const linger = `[Unit]
+Description=Start the services of users that linger
+ConditionDirectoryNotEmpty=/var/lib/systemd/linger
+
+[Service]
+Type=oneshot
+ExecStart=systemctl start --no-block systemd-logind.service
+
+[Install]
+WantedBy=multi-user.target
+`
+
+// clean takes the kernel out of the tree and the packages' list, and removes what does not belong into an image.
+func clean(t tree) (k kernelFiles, packages []pkg, err error) {
 	if k, err = takeKernel(t); err != nil {
 		return k, nil, err
 	}
@@ -107,14 +133,16 @@ func (p *plan) customise(t tree) (k kernelFiles, packages []pkg, err error) {
 		}
 	}
 	for _, name := range t.paths() {
+		n := t[name]
+		if n == nil {
+			continue
+		}
 		for _, top := range unread {
-			if strings.HasPrefix(name, top+"/") && t[name].kind != dir && path.Base(name) != "copyright" {
+			if strings.HasPrefix(name, top+"/") && n.kind != dir && path.Base(name) != "copyright" {
 				t.remove(name)
 			}
 		}
-	}
-	for _, name := range t.paths() { // compiled by whoever ran first
-		if strings.HasSuffix(name, "/__pycache__") {
+		if strings.HasSuffix(name, "/__pycache__") { // compiled by whoever ran first
 			t.remove(name)
 		}
 	}
@@ -130,11 +158,21 @@ func (p *plan) configure(t tree, k kernelFiles, epoch time.Time) error {
 		t.symlink("etc/systemd/system-generators/"+g, "/dev/null")
 	}
 	t.symlink("etc/systemd/system/default.target", "/lib/systemd/system/multi-user.target")
-	// The bus starts when it is first used, by its socket.
-	t.symlink("etc/systemd/system/multi-user.target.wants/dbus.service", "/dev/null")
+	for _, u := range onDemand {
+		t.symlink("etc/systemd/system/multi-user.target.wants/"+u, "/dev/null")
+	}
+	t.put("etc/systemd/system/workspace-linger.service", 0o644, linger)
+	t.symlink("etc/systemd/system/multi-user.target.wants/workspace-linger.service", "../workspace-linger.service")
+	t.put("etc/systemd/system/user@.service.d/workspace.conf", 0o644, userManager)
+	t.put("etc/systemd/system/systemd-tmpfiles-setup.service.d/workspace.conf", 0o644, setup)
+	for _, u := range []string{"systemd-tmpfiles-setup.service", "systemd-sysctl.service"} {
+		if s := noCredentials(t, u); s != "" {
+			t.put("etc/systemd/system/"+u+".d/no-credentials.conf", 0o644, s)
+		}
+	}
 	t.put("etc/systemd/system.conf.d/workspace.conf", 0o644, "[Manager]\nDefaultTimeoutStopSec=5s\n")
 	t.put("etc/systemd/user.conf.d/workspace.conf", 0o644, "[Manager]\nDefaultTimeoutStopSec=5s\n")
-	t.put("etc/systemd/journald.conf.d/workspace.conf", 0o644, "[Journal]\nStorage=volatile\nRuntimeMaxUse=16M\nForwardToSyslog=no\n")
+	t.put("etc/systemd/journald.conf.d/workspace.conf", 0o644, "[Journal]\nStorage=volatile\nRuntimeMaxUse=16M\nForwardToSyslog=no\nAudit=no\n")
 	t.put("etc/tmpfiles.d/workspace.conf", 0o644, nodes)
 	// Nobody removes /run/nologin, since systemd-user-sessions.service is masked: do not make it.
 	t.symlink("etc/tmpfiles.d/systemd-nologin.conf", "/dev/null")
@@ -164,6 +202,21 @@ func (p *plan) configure(t tree, k kernelFiles, epoch time.Time) error {
 	return addUser(t, epoch)
 }
 
+// noCredentials undoes what a unit imports of the machine's credentials (systemd.exec(5)). There are none, and
+// to prepare for them costs systemd a process and a mount for each unit.
+func noCredentials(t tree, unit string) string {
+	text, err := t.read("usr/lib/systemd/system/" + unit)
+	if err != nil {
+		return ""
+	}
+	for _, key := range []string{"LoadCredential=", "ImportCredential="} { // the second since systemd 254
+		if strings.Contains(text, "\n"+key) {
+			return "[Service]\n" + key + "\n"
+		}
+	}
+	return ""
+}
+
 // imageKeyring is where the distribution's keys are in the image.
 func (p *plan) imageKeyring(t tree) string {
 	for _, k := range p.distro.keyrings {
@@ -172,89 +225,6 @@ func (p *plan) imageKeyring(t tree) string {
 		}
 	}
 	return p.keyring
-}
-
-// addUser adds the user that shells belong to, and stops the clock in the shadow file.
-func addUser(t tree, epoch time.Time) error {
-	const name, id = guest.User, guest.UserID
-	home := guest.HomeDir[1:]
-	passwd, err := t.read("etc/passwd")
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(passwd) {
-		if f := strings.Split(line, ":"); len(f) > 3 && (f[0] == name || f[2] == strconv.Itoa(id)) {
-			return fmt.Errorf("add user %s: the packages made user %s with ID %s", name, f[0], f[2])
-		}
-	}
-	day := strconv.FormatInt(epoch.Unix()/86400, 10)
-	edits := []struct {
-		file   string
-		change func(string) string
-	}{
-		{"etc/passwd", appendLine(fmt.Sprintf("%s:x:%d:%d:%s:%s:/bin/bash", name, id, id, "Workspace user", guest.HomeDir))},
-		{"etc/shadow", func(s string) string {
-			var b strings.Builder
-			for line := range strings.Lines(s) {
-				if f := strings.Split(line, ":"); len(f) > 2 {
-					f[2] = day // of the last change of the password
-					line = strings.Join(f, ":")
-				}
-				b.WriteString(line)
-			}
-			return appendLine(fmt.Sprintf("%s:*:%s:0:99999:7:::", name, day))(b.String())
-		}},
-		{"etc/group", func(s string) string {
-			return appendLine(fmt.Sprintf("%s:x:%d:", name, id))(addMember(s, 3, name))
-		}},
-		{"etc/gshadow", func(s string) string { return appendLine(name + ":!::")(addMember(s, 3, name)) }},
-	}
-	for _, e := range edits {
-		if err := t.edit(e.file, e.change); err != nil {
-			return fmt.Errorf("add user %s: %w", name, err)
-		}
-	}
-	// Ranges for containers without root (subuid(5)).
-	t.put("etc/subuid", 0o644, name+":100000:65536\n")
-	t.put("etc/subgid", 0o644, name+":100000:65536\n")
-
-	t.mkdir(home, 0o750)
-	t[home].uid, t[home].gid = id, id
-	for _, p := range t.paths() {
-		rel, ok := strings.CutPrefix(p, "etc/skel/")
-		if !ok {
-			continue
-		}
-		n := *t[p]
-		n.uid, n.gid = id, id
-		t[path.Join(home, rel)] = &n
-	}
-	return nil
-}
-
-func appendLine(line string) func(string) string {
-	return func(s string) string {
-		if s != "" && !strings.HasSuffix(s, "\n") {
-			s += "\n"
-		}
-		return s + line + "\n"
-	}
-}
-
-// addMember adds name to userGroups in the text of group(5) or gshadow(5), whose member list is field i.
-func addMember(text string, i int, name string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), ":")
-		if len(f) == i+1 && slices.Contains(userGroups, f[0]) {
-			if f[i] != "" {
-				f[i] += ","
-			}
-			f[i] += name
-		}
-		b.WriteString(strings.Join(f, ":") + "\n")
-	}
-	return b.String()
 }
 
 // packageTime is the newest time that a package gave one of its files: it says how old the content is, and depends on the
@@ -281,16 +251,4 @@ func packageTime(t tree) (time.Time, error) {
 		return newest, fmt.Errorf("no file of a package has a time")
 	}
 	return newest.UTC().Truncate(time.Second), nil
-}
-
-// dirsOf lists the names directly below a directory.
-func (t tree) dirsOf(name string) []string {
-	seen := map[string]bool{}
-	for p := range t {
-		if rest, ok := strings.CutPrefix(p, name+"/"); ok {
-			first, _, _ := strings.Cut(rest, "/")
-			seen[first] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(seen))
 }

@@ -31,7 +31,7 @@ type mirror struct{ archive, security string }
 var packages = []string{
 	"systemd", "systemd-sysv", "dbus", // the init and its bus
 	"sudo", "passwd", "git", "tmux", "curl", "ca-certificates", "openssh-client", "less", "vim-tiny",
-	"apt", "iproute2", "procps", "kmod", "netbase", "e2fsprogs",
+	"apt", "iproute2", "procps", "kmod", "netbase", "tzdata", "e2fsprogs",
 }
 
 var distros = map[string]*distro{

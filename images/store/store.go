@@ -89,11 +89,10 @@ func (s Store) Get(ref images.Ref) (images.Manifest, error) {
 	if _, err := images.ParseRef(string(ref)); err != nil {
 		return images.Manifest{}, problem.Wrap(problem.Usage, err, "", "")
 	}
-	m, err := s.read(string(ref))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, problem.Wrap(problem.NotFound, err, fmt.Sprintf("there is no image %s", ref), "List them with: bromure-cli image ls")
+	if _, err := os.Lstat(string(s.Path(ref))); errors.Is(err, fs.ErrNotExist) {
+		return images.Manifest{}, problem.New(problem.NotFound, fmt.Sprintf("there is no image %s", ref), "List them with: bromure-cli image ls")
 	}
-	return m, err
+	return s.read(string(ref))
 }
 
 // Path is the directory of an image.
@@ -108,6 +107,9 @@ func (s Store) read(name string) (images.Manifest, error) {
 		return images.Manifest{}, err
 	}
 	f, err := os.Open(s.Path(ref).Manifest())
+	if errors.Is(err, fs.ErrNotExist) {
+		return images.Manifest{}, problem.Wrap(problem.Unverified, err, fmt.Sprintf("image %s is incomplete", ref), buildHint)
+	}
 	if err != nil {
 		return images.Manifest{}, fmt.Errorf("image %s: %w", ref, err)
 	}
