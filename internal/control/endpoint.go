@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"bromure.io/tui/internal/atomicfile"
 	"bromure.io/tui/internal/layout"
@@ -41,7 +42,7 @@ func findSocket(root layout.Root, rt layout.Runtime) string {
 }
 
 func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would wait for a writer
 	if err != nil {
 		return nil, err
 	}
