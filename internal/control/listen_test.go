@@ -63,11 +63,14 @@ func TestListenOnALiveSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 8 {
-		c, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0)
+		c, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer syscall.Close(c)
+		if err := syscall.SetNonblock(c, true); err != nil {
+			t.Fatal(err)
+		}
 		if syscall.Connect(c, &syscall.SockaddrUnix{Name: full}) != nil {
 			break
 		}
