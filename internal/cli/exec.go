@@ -31,7 +31,7 @@ passed on. SIGINT, SIGTERM and SIGHUP are passed on too; then the exit code is 1
 		ValidArgsFunction: a.completeWorkspace,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if o.ref, o.argv, err = splitCommand(cmd, args); err != nil {
+			if o.ref, o.argv, err = a.splitCommand(cmd, args); err != nil {
 				return shownHelp(err)
 			}
 			if len(o.argv) == 0 {

@@ -34,14 +34,7 @@ A workspace is addressed by its name, its ID, or the beginning of its ID.`,
 			}
 			return cmd.Help()
 		},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if a.output != "text" && a.output != "json" {
-				bad := a.output
-				a.output = "text"
-				return problem.New(problem.Usage, fmt.Sprintf("unknown output format %q", bad), "It is text or json.")
-			}
-			return nil
-		},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkOutput() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
@@ -52,6 +45,15 @@ A workspace is addressed by its name, its ID, or the beginning of its ID.`,
 	root.AddCommand(newVM(a), newWorkspaces(a), newImage(a), newDoctor(a), newDaemon(a), newCompletion(a), newVersion(a))
 	nameExamples(root, a.Name)
 	return root
+}
+
+func (a *app) checkOutput() error {
+	if a.output == "text" || a.output == "json" {
+		return nil
+	}
+	bad := a.output
+	a.output = "text"
+	return problem.New(problem.Usage, fmt.Sprintf("unknown output format %q", bad), "It is text or json.")
 }
 
 // group is a command that only has others below it.

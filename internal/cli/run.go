@@ -54,7 +54,7 @@ Without a command and without a terminal, or with -d, it prints the ID.`,
 		ValidArgsFunction: a.completeWorkspace,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			o.ref, o.argv, err = splitCommand(cmd, args)
+			o.ref, o.argv, err = a.splitCommand(cmd, args)
 			if err != nil {
 				return shownHelp(err)
 			}
@@ -72,7 +72,7 @@ Without a command and without a terminal, or with -d, it prints the ID.`,
 
 // splitCommand takes "WORKSPACE [flags] [--] COMMAND..." apart. Flags end where the command begins, so that
 // the command's own flags need no "--".
-func splitCommand(cmd *cobra.Command, args []string) (ref string, argv []string, err error) {
+func (a *app) splitCommand(cmd *cobra.Command, args []string) (ref string, argv []string, err error) {
 	if len(args) == 0 || cmd.ArgsLenAtDash() == 0 {
 		return "", nil, usage(cmd, "the workspace is missing")
 	}
@@ -89,7 +89,7 @@ func splitCommand(cmd *cobra.Command, args []string) (ref string, argv []string,
 	if help, _ := cmd.Flags().GetBool("help"); help {
 		return "", nil, errHelp{cmd}
 	}
-	if err := cmd.Root().PersistentPreRunE(cmd, nil); err != nil { // -o may have come late
+	if err := a.checkOutput(); err != nil { // -o may have come late
 		return "", nil, err
 	}
 	return ref, cmd.Flags().Args(), nil
