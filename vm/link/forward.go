@@ -56,7 +56,8 @@ func newForwarded(l *Link, ch channel, addr string) *forwarded {
 	both.Go(func() {
 		_, err := io.Copy(outW, ch)
 		if err == nil {
-			err = l.Err()
+			// A service that has said all must not look like a guest that died in the middle; it costs a round trip.
+			err = l.lost()
 		}
 		outW.CloseWithError(err) // nil: the end of file
 	})

@@ -218,6 +218,31 @@ func (l *Link) fail(err error) {
 	l.conn.Close()
 }
 
+// lost reports whether a channel that ended did so because the link did: the library closes the channels
+// first. It is [Link.Err], or nil when the guest still answers.
+func (l *Link) lost() error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	answered := make(chan struct{})
+	var failed error
+	go func() {
+		defer close(answered)
+		_, _, failed = l.conn.SendRequest("keepalive@openssh.com", true, nil)
+	}()
+	l.expect(answered, "is silent")
+	select {
+	case <-answered:
+		if failed == nil {
+			return nil
+		}
+	default:
+	}
+	_ = l.conn.Close()
+	<-l.done
+	return l.Err()
+}
+
 // Done is closed when the link is gone.
 func (l *Link) Done() <-chan struct{} { return l.done }
 

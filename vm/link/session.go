@@ -1,12 +1,14 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/crypto/ssh"
 
@@ -39,6 +41,8 @@ type Session struct {
 
 	stdinClosed chan struct{} // by the program
 	eow         sync.Once
+
+	closing atomic.Bool // by us
 
 	done  chan struct{} // closed when exit and err are set
 	exit  guest.Exit
@@ -138,15 +142,24 @@ func (s *Session) watch() {
 			_ = r.Reply(false, nil)
 		}
 	}
-	err := error(ErrClosed)
-	if reason != "" {
-		err = errors.New(reason)
-	}
-	if lost := s.link.Err(); lost != nil {
-		err = lost
-	}
-	s.end(guest.Exit{Code: -1}, err)
+	s.end(guest.Exit{Code: -1}, s.unexpected(reason))
 	_ = s.ch.Close()
+}
+
+// unexpected is why the session is over without an exit.
+func (s *Session) unexpected(reason string) error {
+	select {
+	case <-s.done:
+		return s.err // it was expected
+	default:
+	}
+	if reason != "" {
+		return errors.New(reason)
+	}
+	if s.closing.Load() {
+		return cmp.Or(s.link.Err(), ErrClosed)
+	}
+	return cmp.Or(s.link.lost(), ErrClosed)
 }
 
 // finish takes the guest's word for how the program ended.
@@ -183,6 +196,7 @@ func (s *Session) Done() <-chan struct{} { return s.done }
 // Close ends the session. A program that still runs gets SIGHUP, and SIGKILL if that does not end it; a console is detached
 // from. Reads of its output end at the latest when the link gives the guest up.
 func (s *Session) Close() error {
+	s.closing.Store(true)
 	if s.ch.Close() == nil {
 		go s.link.expect(s.ended, "has not closed a session")
 	}
@@ -213,12 +227,11 @@ func (s *Session) explain(act string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if lost := s.link.Err(); lost != nil {
-		err = lost
-	} else if err == io.EOF {
-		err = ErrClosed
+	<-s.done // the library says EOF before that is known
+	if s.err != nil && errors.Is(s.err, ErrLost) {
+		return fmt.Errorf("%s: %w", act, s.err)
 	}
-	return fmt.Errorf("%s: %w", act, err)
+	return fmt.Errorf("%s: %w", act, ErrClosed)
 }
 
 // stdin is a session's standard input.
