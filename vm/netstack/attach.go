@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gvisor.dev/gvisor/pkg/buffer"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
 )
 
@@ -117,19 +118,32 @@ func (s *Segment) receiveFrom(w *wire) {
 		if !ok {
 			continue
 		}
-		var packet *buffer.View
-		if n <= smallFrame {
-			packet = buffer.NewViewWithData(b[ethernetHeader:][:length])
+		var payload buffer.Buffer
+		if length <= smallFrame {
+			payload = buffer.MakeWithView(buffer.NewViewWithData(b[ethernetHeader:][:length]))
 		} else {
-			packet = view
-			packet.CapLength(ethernetHeader + length)
-			packet.TrimFront(ethernetHeader)
+			payload = split(view, length)
 			view = buffer.NewViewSize(maxFrame)
 		}
-		pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithView(packet)})
+		pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: payload})
 		s.link.deliver(pkt)
 		pkt.DecRef()
 	}
+}
+
+// headers is how much of a large packet is split off, in bytes: the IP header and the longest TCP header.
+const headers = header.IPv4MinimumSize + header.TCPHeaderMaximumSize
+
+// split makes a packet of the first length bytes behind the Ethernet header in view, which it takes over. The headers go
+// into a small buffer of their own: gVisor reads them while it holds a second reference, and then copies the
+// whole buffer that they are in.
+func split(view *buffer.View, length int) buffer.Buffer {
+	view.CapLength(ethernetHeader + length)
+	view.TrimFront(ethernetHeader)
+	out := buffer.MakeWithView(buffer.NewViewWithData(view.AsSlice()[:headers]))
+	view.TrimFront(headers)
+	_ = out.Append(view) // fails only for a buffer that is frozen
+	return out
 }
 
 // sendTo writes queued frames until the card is gone.

@@ -261,6 +261,21 @@ func TestWhatIsNotTCPIsUnreachable(t *testing.T) {
 	}
 }
 
+// What follows the packet in its frame is padding, however much it is.
+func TestPaddingIsIgnored(t *testing.T) {
+	g := newRawGuest(t, Config{})
+	for _, padding := range []int{1, 26, smallFrame, maxFrame - 200} {
+		g.send(t, append(fromGuest("203.0.113.1", protoTCP, synPacket(uint16(1000), 80)), make([]byte, padding)...))
+		if h := header.TCP(checkIPv4(t, g.next(t), "203.0.113.1", protoTCP)); !h.Flags().Contains(header.TCPFlagRst) {
+			t.Errorf("%d bytes of padding: got %x", padding, h)
+		}
+		g.send(t, append(fromGuest("192.168.127.1", protoICMP, echoRequest()), make([]byte, padding)...))
+		if b := checkIPv4(t, g.next(t), "192.168.127.1", protoICMP); len(b) != len(echoRequest()) {
+			t.Errorf("%d bytes of padding: an echo of %d bytes", padding, len(b))
+		}
+	}
+}
+
 // A real listener on the host's loopback is never reached, even when everything is admitted: nothing here dials.
 func TestHostIsUnreachable(t *testing.T) {
 	canary, err := net.Listen("tcp", "127.0.0.1:0")
