@@ -179,8 +179,10 @@ func TestWhoMayLogIn(t *testing.T) {
 func TestOldAlgorithmsAreRefused(t *testing.T) {
 	s := start(t)
 	for what, change := range map[string]func(*ssh.ClientConfig){
-		"cipher":   func(c *ssh.ClientConfig) { c.Ciphers = []string{ssh.CipherAES128CTR, ssh.InsecureCipherAES128CBC} },
-		"exchange": func(c *ssh.ClientConfig) { c.KeyExchanges = []string{ssh.KeyExchangeDH14SHA256, ssh.KeyExchangeECDHP256} },
+		"cipher": func(c *ssh.ClientConfig) { c.Ciphers = []string{ssh.CipherAES128CTR, ssh.InsecureCipherAES128CBC} },
+		"exchange": func(c *ssh.ClientConfig) {
+			c.KeyExchanges = []string{ssh.KeyExchangeDH14SHA256, ssh.KeyExchangeECDHP256}
+		},
 		"host key": func(c *ssh.ClientConfig) { c.HostKeyAlgorithms = []string{ssh.KeyAlgoRSASHA256} },
 	} {
 		cfg := s.config(guest.User, s.client)
