@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,8 +108,10 @@ func guestConsole(t *testing.T, i *install) {
 	}
 	// The size arrives some time after the signal: ask until it has.
 	term.until("stty size\r", "45 123")
-	term.send("sleep 1000\r\x03echo after-$((1+1))\r") // ctrl-c ends sleep
-	term.expect("after-2")
+	term.send("sh -c 'echo go-$((3+4)); exec sleep 1000'\r")
+	term.expect("go-7")
+	term.send("\x03") // ends sleep
+	term.until("echo after-$((1+1))\r", "after-2")
 	term.send("cd /tmp; X=held\r")
 	term.send("\x10\x11") // ctrl-p ctrl-q
 	if err := term.wait(); err != nil {
@@ -140,7 +144,7 @@ func guestDisks(t *testing.T, i *install) {
 	if full-before < 150<<20 || after-before > 40<<20 {
 		t.Errorf("home.img holds %d MiB, with 200 MiB more in it %d, after they were deleted %d", before>>20, full>>20, after>>20)
 	}
-	if got := i.sh("w", "cat /sys/block/vd*/serial | tr '\\n' ' '"); got != "bromure-disk bromure-home " {
+	if got := i.sh("w", "for f in /sys/block/vd*/serial; do echo $(cat $f); done"); got != "bromure-disk\nbromure-home" {
 		t.Errorf("serials: %q", got)
 	}
 }
@@ -190,8 +194,13 @@ func emptyPackage(t *testing.T) []byte {
 	tarOf := func(files map[string]string) []byte {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
-		for name, body := range files {
-			if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(body)), ModTime: time.Unix(1e9, 0), Format: tar.FormatGNU}); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(files)) { // directories before what is in them
+			body := files[name]
+			mode := int64(0o644)
+			if strings.HasSuffix(name, "/") {
+				mode = 0o755
+			}
+			if err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(body)), ModTime: time.Unix(1e9, 0), Format: tar.FormatGNU}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := w.Write([]byte(body)); err != nil {
@@ -212,7 +221,7 @@ func emptyPackage(t *testing.T) []byte {
 	}{
 		{"debian-binary", []byte("2.0\n")},
 		{"control.tar", tarOf(map[string]string{"./control": control})},
-		{"data.tar", tarOf(map[string]string{"./usr/share/bromure-e2e/hello": "hello\n"})},
+		{"data.tar", tarOf(map[string]string{"./usr/share/bromure-e2e/": "", "./usr/share/bromure-e2e/hello": "hello\n"})},
 	} {
 		fmt.Fprintf(&deb, "%-16s%-12d%-6d%-6d%-8s%-10d`\n", m.name, 1000000000, 0, 0, "100644", len(m.data))
 		deb.Write(m.data)
