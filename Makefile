@@ -4,7 +4,7 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## install what is missing, build everything, boot a demo workspace and open a shell in it
@@ -15,8 +15,12 @@ test: ## every check: format, vet, darwin, unit tests, fuzzers, and end to end o
 	@scripts/test
 
 .PHONY: unit
-unit: build ## only the checks that boot nothing (a minute or two)
+unit: ## only the checks that boot nothing (a minute or two)
 	@scripts/test --unit
+
+.PHONY: e2e
+e2e: ## only the tests on real guests; RUN=TestName picks some
+	@scripts/test --e2e '$(RUN)'
 
 .PHONY: build
 build: ## build bin/bromure-tui and bin/bromure-cli, with the guest program inside

@@ -155,7 +155,7 @@ func TestLinksInDocumentsResolve(t *testing.T) {
 	}
 }
 
-var makeTarget = regexp.MustCompile("`make ([a-z-]+)`")
+var makeTarget = regexp.MustCompile("`make ([a-z0-9-]+)")
 
 // TestDocumentsNameTargetsThatExist holds README.md and ARCHITECTURE.md to the Makefile.
 func TestDocumentsNameTargetsThatExist(t *testing.T) {

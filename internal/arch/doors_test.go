@@ -32,6 +32,7 @@ var doors = []door{
 		"vm/guest/initd", "vm/guest/agent", "vm/guest/sshd", "vm/guest/sysinfo", "vm/guest/report", "vm/guest/login", "vm/guest/process", "vm/guest/console",
 		"cmd/bromure-guest", "ui/console", "tools/...",
 		"internal/problem", // names of errors only
+		"internal/failpoint", "internal/removal",
 	}, "talks to the kernel"},
 	{[]string{"unsafe"}, []string{"vm/vz", "vm/disk", "vm/guest/sysinfo", "vm/vmtest/testguest"}, "gives up memory safety: ioctls that x/sys does not wrap"},
 	{[]string{"log", "expvar", "net/http/pprof"}, nil, "global state; log/slog is passed where it is needed"},

@@ -17,7 +17,7 @@ type room struct {
 // leaves know nothing of ours, so that anything may use them.
 var leaves = []string{
 	"internal/verb", "internal/layout", "internal/atomicfile", "internal/needle", "internal/problem",
-	"internal/printable", "internal/cpio", "internal/ring", "vm/guest",
+	"internal/printable", "internal/cpio", "internal/ring", "internal/failpoint", "vm/guest",
 }
 
 // words are what a front, a use case and the control socket may speak of.
@@ -35,6 +35,7 @@ var rooms = []room{
 	{"internal/printable", nil, "hostile text made safe to show"},
 	{"internal/cpio", nil, "a file format"},
 	{"internal/ring", []string{"internal/layout", "internal/atomicfile"}, "log files of bounded size"},
+	{"internal/failpoint", nil, "where a test can end the process"},
 	{"internal/arch", nil, "these tests"},
 	{"vm/guest", nil, "words that the guest program shares: whatever it imports is in the guest"},
 
