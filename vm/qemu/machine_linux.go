@@ -41,6 +41,7 @@ type machine struct {
 	resets  resets
 
 	exited   <-chan struct{} // closed when the process has ended
+	how      func() string   // how it ended, valid then; nil: nobody can know
 	done     chan struct{}   // closed when the machine is gone
 	letGo    sync.Once
 	released chan struct{} // closed first thing by Release
@@ -86,6 +87,11 @@ func (m *machine) watch() {
 	removeSockets(m.dir)
 	m.events.close()
 	m.proc.close()
+	status := "unknown"
+	if m.how != nil {
+		status = m.how()
+	}
+	m.log.Info("a machine has ended", "uuid", m.rec.UUID, "pid", m.rec.PID, "status", status)
 	close(m.done)
 }
 

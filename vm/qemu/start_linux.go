@@ -76,7 +76,8 @@ func (b *Backend) Start(ctx context.Context, spec vm.Spec) (_ vm.Machine, err er
 	undo.add(child.end)
 
 	m := &machine{
-		log: b.log, dir: spec.Dir, proc: child.proc, exited: child.exited,
+		log: b.log, dir: spec.Dir, proc: child.proc,
+		exited: child.exited, how: func() string { return child.state.String() },
 		nic: nic, serial: serialConn, console: console.New(), events: newEvents(),
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)

@@ -26,7 +26,7 @@ import (
 const patience = 60 * time.Second
 
 // needQEMU skips where no machine can be started.
-func needQEMU(t *testing.T) Host {
+func needQEMU(t testing.TB) Host {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the tiny kernels are x86 code")
@@ -38,12 +38,12 @@ func needQEMU(t *testing.T) Host {
 	return h
 }
 
-func newBackend(t *testing.T) *Backend {
+func newBackend(t testing.TB) *Backend {
 	return New(Config{Getenv: os.Getenv, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 }
 
 // tinySpec is a workspace without disks that boots kernel. Its paths hold what paths may hold.
-func tinySpec(t *testing.T, kernel string) vm.Spec {
+func tinySpec(t testing.TB, kernel string) vm.Spec {
 	t.Helper()
 	dir := t.TempDir()
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -80,7 +80,7 @@ func start(t *testing.T, b *Backend, spec vm.Spec) vm.Machine {
 	return m
 }
 
-func kill(t *testing.T, m vm.Machine) {
+func kill(t testing.TB, m vm.Machine) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

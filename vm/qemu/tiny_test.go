@@ -11,7 +11,7 @@ import (
 // tinyKernel writes a kernel of a few bytes for x86: 32-bit code that QEMU enters by the PVH protocol
 // (Xen's docs/misc/pvh.pandoc). It prints text on the first serial port, then does end. It starts in
 // a tenth of the time that Linux takes, so most tests of the backend need no image.
-func tinyKernel(t *testing.T, text string, end []byte) string {
+func tinyKernel(t testing.TB, text string, end []byte) string {
 	t.Helper()
 	const base = 0x100000
 	code := []byte{0xbe, 0, 0, 0, 0} // mov esi, text
