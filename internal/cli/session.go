@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"bromure.io/tui/internal/control"
-	"bromure.io/tui/internal/problem"
 )
 
 // session connects the user's terminal or pipes with a stream, until the program in the guest has
@@ -36,6 +35,8 @@ const (
 	keyPause = 500 * time.Millisecond
 	// hangupGrace is how long a program may go on after SIGHUP: nobody sees it any more.
 	hangupGrace = 5 * time.Second
+	// drainGrace is how long a detaching front waits until the program has what was typed before.
+	drainGrace = 2 * time.Second
 	// forceAfter is how many signals mean that the user does not want to wait, as with Docker.
 	forceAfter = 3
 )
@@ -191,6 +192,10 @@ func (s *session) passInput(detached chan<- struct{}) {
 				return
 			}
 			if done {
+				// What was typed before the keys is for the program.
+				if w, ok := to.(interface{ Drain(time.Duration) }); ok {
+					w.Drain(drainGrace)
+				}
 				close(detached)
 				return
 			}
@@ -243,6 +248,3 @@ func (s *session) leaveTerminal() {
 	_, _ = io.WriteString(s.a.Out, s.modes.undo())
 	s.term.restore()
 }
-
-// wentAway says whether a stream's error means that its daemon ended.
-func wentAway(err error) bool { return problem.KindOf(err) == problem.Unreachable }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"bromure.io/tui/internal/control/wire"
 	"bromure.io/tui/internal/problem"
@@ -223,6 +224,23 @@ func (in *stdin) reserve(n int) bool {
 	}
 	in.sent += n
 	return !in.over
+}
+
+// Drain waits until the program has been given everything that was written, at most for limit.
+func (in *stdin) Drain(limit time.Duration) {
+	late := false
+	timer := time.AfterFunc(limit, func() {
+		in.mu.Lock()
+		late = true
+		in.mu.Unlock()
+		in.changed.Broadcast()
+	})
+	defer timer.Stop()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for in.sent > 0 && !in.over && !late {
+		in.changed.Wait()
+	}
 }
 
 func (in *stdin) taken(n uint32) {
