@@ -89,7 +89,7 @@ type Machine interface {
 	// gone or was released. Nobody has to read: the guest is never held up, the oldest bytes are lost instead.
 	Serial() io.Reader
 
-	// Events reports what the guest did to itself, and nothing that the host did to it. It is closed when the machine is
+	// Events reports what the guest did to itself or ran into, and nothing that the host did to it. It is closed when the machine is
 	// gone or was released. Nobody has to read: the oldest events are lost instead.
 	Events() <-chan Event
 
@@ -126,6 +126,10 @@ const (
 	GuestReset    EventKind = "guest-reset"    // the guest rebooted itself; the machine lives on
 	GuestPowerOff EventKind = "guest-poweroff" // the guest turned itself off; the machine will be gone
 	GuestPanic    EventKind = "guest-panic"
+
+	// HostDiskFull: a write of the guest found no room on the host. The CPUs stand still, nothing is lost; after
+	// [Machine].Resume the write is tried again.
+	HostDiskFull EventKind = "host-disk-full"
 )
 
 // Record identifies a machine across daemons: the part of state.json that belongs to the backend.

@@ -53,24 +53,42 @@ func (e *events) close() {
 // guest's. It comes within a fifth of a second.
 const sameReset = 2 * time.Second
 
-// resets drops what follows a reset closely. It belongs to the goroutine that delivers events.
-type resets struct{ last time.Time }
-
-// again says whether a reset at now is part of the one before.
-func (r *resets) again(now time.Time) bool {
-	if !r.last.IsZero() && now.Sub(r.last) < sameReset {
-		return true
-	}
-	r.last = now
-	return false
+// reporter turns what QEMU reports into what the guest did. It belongs to the goroutine that
+// delivers events.
+type reporter struct {
+	reset time.Time // the last one that counted
+	full  bool      // the machine stands still for want of room
 }
 
-// translate turns what QEMU reports into what the guest did; ok is false for everything else.
-// Reasons are QEMU's ShutdownCause (qapi/run-state.json).
+// report translates q; ok is false when there is nothing to say.
+func (r *reporter) report(q qmp.Event, now time.Time) (ev vm.Event, ok bool) {
+	switch q.Name {
+	case "RESET": // the host's resets have events too
+		if !r.reset.IsZero() && now.Sub(r.reset) < sameReset {
+			return vm.Event{}, false
+		}
+		r.reset = now
+	case "RESUME":
+		r.full = false
+	}
+	ev, ok = translate(q, now)
+	if ok && ev.Kind == vm.HostDiskFull {
+		if r.full { // each write that was under way reports it
+			return vm.Event{}, false
+		}
+		r.full = true
+	}
+	return ev, ok
+}
+
+// translate knows single events; ok is false for those that say nothing of the guest. Their members
+// are in QEMU's qapi/run-state.json and qapi/block-core.json.
 func translate(q qmp.Event, now time.Time) (ev vm.Event, ok bool) {
 	var data struct {
 		Guest  bool   `json:"guest"`
-		Reason string `json:"reason"`
+		Reason string `json:"reason"` // a ShutdownCause, or the words of an I/O error
+		Action string `json:"action"`
+		Full   bool   `json:"nospace"`
 	}
 	if len(q.Data) > 0 && json.Unmarshal(q.Data, &data) != nil {
 		return vm.Event{}, false
@@ -94,6 +112,8 @@ func translate(q qmp.Event, now time.Time) (ev vm.Event, ok bool) {
 		ev.Kind, ok = vm.GuestReset, data.Guest
 	case "GUEST_PANICKED":
 		ev.Kind, ev.Note, ok = vm.GuestPanic, "", true
+	case "BLOCK_IO_ERROR": // other errors are passed on to the guest
+		ev.Kind, ok = vm.HostDiskFull, data.Full && data.Action == "stop"
 	}
 	if !ok {
 		return vm.Event{}, false

@@ -38,7 +38,7 @@ type machine struct {
 	console *console.Console
 	pumped  chan struct{} // closed when the console has everything
 	events  *events
-	resets  resets
+	report  reporter
 
 	exited   <-chan struct{} // closed when the process has ended
 	how      func() string   // how it ended, valid then; nil: nobody can know

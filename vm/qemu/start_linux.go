@@ -112,11 +112,7 @@ func (m *machine) bringUp(ctx context.Context, conn net.Conn) error {
 }
 
 func (m *machine) onEvent(e qmp.Event) {
-	now := time.Now()
-	if e.Name == "RESET" && m.resets.again(now) { // the host's resets have events too
-		return
-	}
-	if ev, ok := translate(e, now); ok {
+	if ev, ok := m.report.report(e, time.Now()); ok {
 		m.events.send(ev)
 	}
 }

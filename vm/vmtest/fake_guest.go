@@ -5,6 +5,7 @@ package vmtest
 import (
 	"context"
 	"io"
+	"time"
 
 	"bromure.io/tui/vm"
 )
@@ -35,6 +36,14 @@ func (g *Guest) Panic() { g.machine.end(outcomePanic) }
 
 // Crash ends the machine without an event: its hypervisor has died.
 func (g *Guest) Crash() { g.machine.end(outcomeKilled) }
+
+// DiskFull stops the CPUs as a write does that finds no room on the host.
+func (g *Guest) DiskFull() {
+	g.machine.setRunning(false)
+	if m := g.machine.attachedTo(); m != nil {
+		m.events.send(vm.Event{Kind: vm.HostDiskFull, At: time.Now(), Note: "fake"})
+	}
+}
 
 type guestNIC struct {
 	ctx context.Context

@@ -91,6 +91,24 @@ func TestFakeHooks(t *testing.T) {
 		}
 		<-m.Done()
 	})
+	t.Run("disk is full", func(t *testing.T) {
+		m, _ := startFake(t, &Fake{Guest: func(ctx context.Context, g *Guest) {
+			g.DiskFull()
+			_, _ = g.Serial(ctx).Write([]byte("there is room again"))
+		}})
+		if e := <-m.Events(); e.Kind != vm.HostDiskFull {
+			t.Errorf("event %+v", e)
+		}
+		if err := m.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !collect(m.Serial()).wait("room again", time.Minute) {
+			t.Error("the guest does not go on")
+		}
+		if err := m.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
 	t.Run("daemon dies", func(t *testing.T) {
 		f := &Fake{}
 		m, spec := startFake(t, f)
