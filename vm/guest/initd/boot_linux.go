@@ -26,8 +26,7 @@ type Server func(boot guest.Boot, listener *os.File) (environ []string, err erro
 func Main(serve Server) {
 	debug.SetGCPercent(-1) // it lives for a second
 	s := &sequence{serve: serve, console: report.NewConsole(report.Path), step: guest.StepKernel}
-	err := s.guarded()
-	s.giveUp(err)
+	s.giveUp(guard(s.run))
 }
 
 // sequence is one boot: the steps in their order, with what the later ones need of the earlier ones.
@@ -40,16 +39,6 @@ type sequence struct {
 	environ []string
 }
 
-// guarded turns a panic into an error: when process 1 dies, the kernel panics and nobody learns why.
-func (s *sequence) guarded() (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("a bug in bromure-guest: %v", r)
-		}
-	}()
-	return s.run()
-}
-
 func (s *sequence) run() error {
 	if err := mountAll(earlyMounts()); err != nil {
 		return err
@@ -60,33 +49,37 @@ func (s *sequence) run() error {
 	if s.boot.Mode == guest.Probe {
 		s.probe()
 	}
-	devices, err := newWaiter()
+	if err := disableIPv6("/proc/sys/net/ipv6/conf"); err != nil {
+		return err
+	}
+	// Drivers go on loading while those that have loaded are used: only the card and the disks are waited for.
+	s.done(guest.StepModules)
+	modules, err := openModules(filepath.Dir(guest.ModulesOrder), filepath.Base(guest.ModulesOrder))
 	if err != nil {
 		return err
 	}
-	defer devices.close()
-	s.done(guest.StepModules)
-
-	if err := loadModules(); err != nil {
+	loading := begin(modules.load)
+	devices, err := s.await(loading)
+	if err != nil {
 		return err
 	}
 	s.done(guest.StepNetwork)
 
-	if s.net, err = parseNetwork(s.boot); err != nil {
+	// Two processors, two things to do. The first touches no file, since the second changes the root.
+	var listener *os.File
+	network := begin(func() (err error) {
+		listener, err = s.net.bringUp(devices.card)
 		return err
-	}
-	if err := s.net.bringUp(devices); err != nil {
-		return err
-	}
-	// The host's connection waits in the kernel from here on, instead of being refused and tried again.
-	listener, err := s.net.listen()
-	if err != nil {
+	})
+	disks := begin(func() error { return s.disks(devices) })
+	if err := network.wait(); err != nil {
+		_ = disks.wait() // one of the two errors is enough
 		return err
 	}
 	defer listener.Close()
 	s.done(guest.StepDisks)
 
-	if err := s.disks(devices); err != nil {
+	if err := disks.wait(); err != nil {
 		return err
 	}
 	s.done(guest.StepSSH)
@@ -96,6 +89,9 @@ func (s *sequence) run() error {
 	}
 	s.done(guest.StepHandover)
 
+	if err := loading.wait(); err != nil {
+		s.console.Note(err.Error()) // of a driver that this boot could do without
+	}
 	// The server reports this step itself, when the distribution's init has come up.
 	return become(distributionInit, s.environ)
 }
@@ -115,7 +111,10 @@ func (s *sequence) read() error {
 	if err := os.Remove(guest.BootFile); err != nil {
 		return fmt.Errorf("remove the boot file: %w", err)
 	}
-	s.boot, err = parseBoot(b)
+	if s.boot, err = parseBoot(b); err != nil || s.boot.Mode == guest.Probe {
+		return err
+	}
+	s.net, err = parseNetwork(s.boot)
 	return err
 }
 
@@ -125,17 +124,52 @@ func (s *sequence) probe() {
 	powerOff()
 }
 
-// disks makes the root disk the root, mounts what belongs there, and home.
-func (s *sequence) disks(devices *waiter) error {
-	root, err := devices.findBySerial(s.boot.DiskSerial)
+// devices are the parts of the machine that a boot needs.
+type devices struct {
+	card       int // index of the interface
+	root, home disk
+}
+
+// await waits for the devices. A driver that does not load ends the wait. When a device is missing, the step that
+// needs it has failed.
+func (s *sequence) await(loading *task) (d devices, err error) {
+	w, err := newWaiter()
 	if err != nil {
-		return err
+		return d, err
 	}
-	if err := mountRoot(root, s.console.Note); err != nil {
+	defer w.close()
+	missing := s.step
+	find := begin(func() (err error) {
+		if d.card, err = w.findCard(s.net.mac); err != nil {
+			missing = guest.StepNetwork
+			return err
+		}
+		if d.root, err = w.findDisk(s.boot.DiskSerial); err == nil && s.boot.HomeSerial != "" {
+			d.home, err = w.findDisk(s.boot.HomeSerial)
+		}
+		if err != nil {
+			missing = guest.StepDisks
+		}
 		return err
+	})
+	select {
+	case <-find.done:
+	case <-loading.done:
+		if err := loading.wait(); err != nil {
+			return devices{}, err
+		}
 	}
-	if err := os.RemoveAll(filepath.Dir(guest.BootFile)); err != nil {
-		return fmt.Errorf("remove what the initramfs brought: %w", err)
+	if err := find.wait(); err != nil {
+		s.done(missing)
+		return devices{}, err
+	}
+	return d, nil
+}
+
+// disks makes the root disk the root, mounts what belongs there, and home.
+func (s *sequence) disks(d devices) error {
+	if err := mountRoot(d.root, s.console.Note); err != nil {
+		return err
 	}
 	if err := switchRoot(); err != nil {
 		return err
@@ -144,11 +178,7 @@ func (s *sequence) disks(devices *waiter) error {
 		return err
 	}
 	if s.boot.HomeSerial != "" {
-		d, err := devices.findBySerial(s.boot.HomeSerial)
-		if err != nil {
-			return err
-		}
-		if err := mountHome(d, s.console.Note); err != nil {
+		if err := mountHome(d.home, s.console.Note); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -33,15 +34,25 @@ func newWaiter() (*waiter, error) {
 
 func (w *waiter) close() { unix.Close(w.fd) }
 
-// until asks found again after each change of the devices, until it says true or [deviceTimeout] has passed.
-func (w *waiter) until(found func() (bool, error)) (bool, error) {
+// until asks found, and again after each change of the devices of a subsystem, until it says true or [deviceTimeout] has passed.
+func (w *waiter) until(subsystem string, found func() (bool, error)) (bool, error) {
 	deadline := time.Now().Add(deviceTimeout)
-	buf := make([]byte, 8192)
 	for {
 		ok, err := found()
 		if ok || err != nil {
 			return ok, err
 		}
+		changed, err := w.change(subsystem, deadline)
+		if !changed || err != nil {
+			return false, err
+		}
+	}
+}
+
+// change waits for a change of the devices of a subsystem, until the deadline.
+func (w *waiter) change(subsystem string, deadline time.Time) (bool, error) {
+	buf := make([]byte, 8192)
+	for {
 		left := time.Until(deadline)
 		if left <= 0 {
 			return false, nil
@@ -50,16 +61,39 @@ func (w *waiter) until(found func() (bool, error)) (bool, error) {
 		if _, err := unix.Poll(p, int(left/time.Millisecond)+1); err != nil && err != unix.EINTR {
 			return false, fmt.Errorf("wait for devices: %w", err)
 		}
-		// What the message says does not matter, and neither does one that was lost (ENOBUFS): we look ourselves.
-		_, _, _ = unix.Recvfrom(w.fd, buf, unix.MSG_DONTWAIT)
+		n, _, err := unix.Recvfrom(w.fd, buf, unix.MSG_DONTWAIT)
+		switch {
+		case err == unix.ENOBUFS: // messages were lost
+			return true, nil
+		case err == nil && concerns(buf[:n], subsystem):
+			return true, nil
+		}
 	}
 }
 
-// findBySerial waits for the disk with that serial.
-func (w *waiter) findBySerial(serial string) (disk, error) {
+// concerns says whether a message of the kernel is about a device of that subsystem. It is a header and assignments, each with a
+// NUL at its end.
+func concerns(msg []byte, subsystem string) bool {
+	return bytes.Contains(msg, []byte("\x00SUBSYSTEM="+subsystem+"\x00"))
+}
+
+// findCard waits for the network card with that address and returns its index.
+func (w *waiter) findCard(mac net.HardwareAddr) (index int, err error) {
+	ok, err := w.until("net", func() (bool, error) {
+		index, err = findCard("/sys/class/net", mac)
+		return index != 0, err
+	})
+	if err == nil && !ok {
+		err = fmt.Errorf("no network card with the address %s came up within %v", mac, deviceTimeout)
+	}
+	return index, err
+}
+
+// findDisk waits for the disk with that serial.
+func (w *waiter) findDisk(serial string) (disk, error) {
 	var d disk
 	var last []disk
-	ok, err := w.until(func() (ok bool, err error) {
+	ok, err := w.until("block", func() (ok bool, err error) {
 		if last, err = listSerials("/sys/block"); err != nil {
 			return false, err
 		}

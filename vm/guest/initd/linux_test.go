@@ -257,3 +257,69 @@ func TestRun(t *testing.T) {
 		t.Errorf("killed: %d, %v", status, err)
 	}
 }
+
+func TestOpenModules(t *testing.T) {
+	dir := t.TempDir()
+	if m, err := openModules(dir, "order"); err != nil || m != nil {
+		t.Errorf("without a list: %v, %v", m, err)
+	}
+	write(t, dir+"/order", "a.ko\nsub/b.ko\n")
+	write(t, dir+"/a.ko", "a")
+	if m, err := openModules(dir, "order"); err == nil {
+		t.Errorf("one is missing: %v", m)
+	}
+	write(t, dir+"/sub/b.ko", "b")
+	m, err := openModules(dir, "order")
+	if err != nil || len(m) != 2 || filepath.Base(m[1].Name()) != "b.ko" {
+		t.Fatalf("%v, %v", m, err)
+	}
+	if err := m.load(); err == nil || !strings.Contains(err.Error(), "a.ko") {
+		t.Errorf("text was loaded as a module: %v", err)
+	}
+	if _, err := m[1].Stat(); err == nil {
+		t.Error("a file was left open")
+	}
+	write(t, dir+"/order", "../a.ko\n")
+	if m, err := openModules(dir, "order"); err == nil {
+		t.Errorf("a path out of the directory was opened: %v", m)
+	}
+}
+
+func TestDisableIPv6(t *testing.T) {
+	dir := t.TempDir()
+	if err := disableIPv6(dir); err != nil {
+		t.Errorf("a kernel without IPv6: %v", err)
+	}
+	write(t, dir+"/all/disable_ipv6", "0")
+	write(t, dir+"/default/disable_ipv6", "0")
+	if err := disableIPv6(dir); err != nil || read(t, dir+"/all/disable_ipv6")+read(t, dir+"/default/disable_ipv6") != "11" {
+		t.Error(err)
+	}
+}
+
+// TestWaiter: the first look already finds what is there, and nothing that fails is waited for.
+func TestWaiter(t *testing.T) {
+	w, err := newWaiter()
+	if err != nil {
+		t.Skipf("no netlink here: %v", err)
+	}
+	defer w.close()
+	if ok, err := w.until("net", func() (bool, error) { return true, nil }); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	if ok, err := w.until("net", func() (bool, error) { return false, os.ErrInvalid }); ok || err != os.ErrInvalid {
+		t.Error(ok, err)
+	}
+}
+
+func TestConcerns(t *testing.T) {
+	const msg = "add@/devices/pci0000:00/0000:00:02.0/virtio0/net/eth0\x00ACTION=add\x00DEVPATH=/devices/x\x00SUBSYSTEM=net\x00INTERFACE=eth0\x00IFINDEX=2\x00SEQNUM=900\x00"
+	for subsystem, want := range map[string]bool{"net": true, "block": false, "ne": false, "": false} {
+		if concerns([]byte(msg), subsystem) != want {
+			t.Errorf("%q: not %v", subsystem, want)
+		}
+	}
+	if concerns(nil, "net") {
+		t.Error("an empty message")
+	}
+}

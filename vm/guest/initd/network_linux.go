@@ -17,33 +17,31 @@ import (
 // loopback has the index 1 in every network namespace.
 const loopback = 1
 
-// bringUp gives the card with the right address its place in the segment. There is no IPv6: the segment does not speak it, and a
-// program that tries it first would only wait.
-func (n network) bringUp(w *waiter) error {
+// disableIPv6 turns it off for the cards that there are and those to come: the segment does not speak it, and a
+// program that tries it first would only wait. dir is where the kernel has the settings of interfaces.
+func disableIPv6(dir string) error {
 	for _, which := range []string{"all", "default"} {
-		path := "/proc/sys/net/ipv6/conf/" + which + "/disable_ipv6"
-		if err := os.WriteFile(path, []byte("1"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+		err := os.WriteFile(filepath.Join(dir, which, "disable_ipv6"), []byte("1"), 0)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("turn off IPv6: %w", err)
 		}
 	}
-	var index int
-	found, err := w.until(func() (bool, error) {
-		var err error
-		index, err = findCard("/sys/class/net", n.mac)
-		return index != 0, err
+	return nil
+}
+
+// bringUp gives the card with that index its place in the segment, and opens the listener of the SSH server there: the host's
+// connection waits in the kernel from then on, instead of being refused and tried again.
+func (n network) bringUp(card int) (listener *os.File, err error) {
+	err = send([]request{
+		{"turn on the loopback", linkUp(1, loopback, 0)},
+		{"turn on the network card", linkUp(2, card, n.mtu)},
+		{"set the address", addAddress(3, card, n.prefix)},
+		{"set the route", addDefaultRoute(4, card, n.gateway)},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if !found {
-		return fmt.Errorf("no network card with the address %s came up within %v", n.mac, deviceTimeout)
-	}
-	return send([]request{
-		{"turn on the loopback", linkUp(1, loopback, 0)},
-		{"turn on the network card", linkUp(2, index, n.mtu)},
-		{"set the address", addAddress(3, index, n.prefix)},
-		{"set the route", addDefaultRoute(4, index, n.gateway)},
-	})
+	return n.listen()
 }
 
 // findCard returns the index of the card with that address, or 0.
