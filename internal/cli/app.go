@@ -64,7 +64,9 @@ func Main(d Deps, args []string) int {
 	if wantsJSON(args) { // also where an error in another flag came first
 		a.output = "json"
 	}
-	if _, silent := errors.AsType[exitError](err); err != nil && !silent {
+	_, said := errors.AsType[exitError](err)
+	_, known := err.(signalError) // whoever sent it knows
+	if err != nil && !said && !known {
 		a.printError(err, code)
 	}
 	return code

@@ -90,7 +90,11 @@ func (d diagnosis) lines() [][2]string {
 	if c := d.Capabilities; c != nil {
 		add("Machines", "%s: %s", c.Accelerator, c.Why)
 		add("To get better", "%s", c.Hint)
-		add("Hypervisor", "%s %s", d.Backend, c.Version)
+		hypervisor := c.Version
+		if !strings.HasPrefix(strings.ToLower(hypervisor), d.Backend) {
+			hypervisor = strings.TrimSpace(d.Backend + " " + hypervisor)
+		}
+		add("Hypervisor", "%s", hypervisor)
 		var formats []string
 		for _, f := range c.Formats {
 			formats = append(formats, string(f))

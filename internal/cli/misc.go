@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"bromure.io/tui/internal/control/wire"
-	"bromure.io/tui/internal/problem"
 )
 
 func newCompletion(a *app) *cobra.Command {
@@ -75,5 +74,3 @@ func (a *app) health(ctx context.Context) (wire.Health, error) {
 	defer c.Close()
 	return c.Health(ctx)
 }
-
-func notRunning(err error) bool { return problem.KindOf(err) == problem.Unreachable }

@@ -157,7 +157,7 @@ func TestAttachResizeDetach(t *testing.T) {
 	// The size arrives some time after the signal: the guest says when.
 	w.types("until [ \"$(stty size)\" = '45 123' ]; do :; done; echo re\"\"sized\r")
 	w.sees("resized")
-	w.types("HELD=state; echo sl\"\"eeps; sleep 1000\r")
+	w.types("HELD=state; sh -c 'echo sl\"\"eeps; exec sleep 1000'\r") // in the foreground when it speaks
 	w.sees("sleeps")
 	w.types("\x03") // a key for the guest
 	w.sees("$ ")
@@ -217,5 +217,33 @@ func TestDetachKeys(t *testing.T) {
 	}
 	if out := p.ok("workspaces", "describe", "w", "-o", "json"); !strings.Contains(out, `"consoles": 3`) {
 		t.Errorf("the consoles are gone:\n%s", out)
+	}
+}
+
+// TestRunAttaches: without a command, at a terminal, a start leads to the console; a command has a terminal there.
+func TestRunAttaches(t *testing.T) {
+	p := newPlace(t)
+	p.ok("workspaces", "create", "--name", "w")
+	w := p.sitAt(80, 24, "bromure-cli", "vm", "run", "w")
+	w.sees("$ ")
+	w.types("tty; exit 0\r")
+	w.sees("/dev/pts/")
+	if code := w.leaves(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	w = p.sitAt(81, 25, "bromure-cli", "vm", "exec", "w", "--", "sh", "-c", "tty; stty size; echo $TERM; exit 4")
+	w.sees("/dev/pts/")
+	w.sees("25 81\r\nxterm")
+	if code := w.leaves(); code != 4 {
+		t.Errorf("exit %d", code)
+	}
+	w = p.sitAt(80, 24, "bromure-cli", "vm", "exec", "-T", "w", "--", "sh", "-c", "tty; exit 5")
+	w.sees("not a tty")
+	if code := w.leaves(); code != 5 {
+		t.Errorf("exit %d", code)
+	}
+	p.ok("vm", "stop", "w")
+	if out := p.ok("vm", "run", "w"); len(out) != 13 { // no terminal: the ID
+		t.Errorf("%q", out)
 	}
 }

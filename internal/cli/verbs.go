@@ -11,7 +11,6 @@ import (
 	"bromure.io/tui/internal/control/wire"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/internal/verb"
-	"bromure.io/tui/vm"
 )
 
 func newVM(a *app) *cobra.Command {
@@ -155,7 +154,7 @@ func (a *app) do(ctx context.Context, c *control.Client, d wire.Do) (wire.Progre
 func (a *app) start(ctx context.Context, c *control.Client, ref string) (wire.Workspace, error) {
 	last, err := a.do(ctx, c, wire.Do{Verb: string(verb.Start), Workspace: ref})
 	if err != nil {
-		return wire.Workspace{}, a.hintCreate(err, ref)
+		return wire.Workspace{}, a.hintCreate(ctx, c, err, ref)
 	}
 	if last.Workspace == nil {
 		return wire.Workspace{}, problem.New(problem.Failed, "the daemon did not say what it started", "")
@@ -163,12 +162,12 @@ func (a *app) start(ctx context.Context, c *control.Client, ref string) (wire.Wo
 	return *last.Workspace, nil
 }
 
-// hintCreate says how an unknown workspace is made.
-func (a *app) hintCreate(err error, ref string) error {
+// hintCreate says how the workspace is made, if that is what could not be found.
+func (a *app) hintCreate(ctx context.Context, c *control.Client, err error, ref string) error {
 	if problem.KindOf(err) != problem.NotFound {
 		return err
 	}
-	if _, bad := vm.ParseName(ref); bad != nil {
+	if _, there := c.Workspace(ctx, ref); problem.KindOf(there) != problem.NotFound {
 		return err
 	}
 	return problem.Wrap(problem.NotFound, err, "", fmt.Sprintf("%s workspaces create %s", a.Name, shellWord(ref)))

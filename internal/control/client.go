@@ -122,14 +122,17 @@ func newRequest(ctx context.Context, method, path string, body any) (*http.Reque
 
 // unreachable is what the front shows when no answer came.
 func (c *Client) unreachable(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	switch ctx.Err() {
+	case context.DeadlineExceeded:
+		return problem.Wrap(problem.DeadlineMiss, ctx.Err(), "ask the daemon", "`daemon logs` shows what it does.")
+	case context.Canceled:
 		return problem.Wrap(problem.Interrupted, context.Cause(ctx), "", "")
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	if nobodyListens(err) {
-		return problem.New(problem.Unreachable, "no daemon is running", "Commands that need one start it; `daemon logs` shows what the last one said.")
+		return problem.Wrap(problem.Unreachable, errNobody, "find the daemon", "Commands that need one start it; `daemon logs` shows what the last one said.")
 	}
 	return problem.Wrap(problem.Unreachable, err, "the daemon does not answer", "`daemon logs` shows what it said.")
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"bromure.io/tui/internal/control/wire"
@@ -56,6 +58,9 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 // errNobody: no daemon listens, so one may be started.
 var errNobody = errors.New("none is running")
 
+// errDraining: one answers, and leaves as soon as it has finished what is in progress.
+var errDraining = fmt.Errorf("the last one is still finishing what is in progress: %w", errNobody)
+
 // NotRunning says whether an error of [Connect] means that there is no daemon at all.
 func NotRunning(err error) bool { return errors.Is(err, errNobody) }
 
@@ -64,25 +69,28 @@ func dialDaemon(ctx context.Context, o Options) (*Client, error) {
 	// The noted place first; when nobody is there, the place where a daemon started now would be.
 	socket := findSocket(o.Root, o.Runtime)
 	c, err := meet(ctx, o, socket)
+	for range 3 {
+		if !vanished(err) {
+			break
+		}
+		c, err = meet(ctx, o, socket)
+	}
 	if own := o.Runtime.ControlSocket(); errors.Is(err, errNobody) && own != socket {
 		c, err = meet(ctx, o, own)
 	}
 	return c, err
 }
 
+// vanished says whether the connection broke before there was an answer: that daemon was ending, and
+// asking again shows what is there now.
+func vanished(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
 func meet(ctx context.Context, o Options, socket string) (*Client, error) {
 	c := NewClient(socket)
 	tctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	conn, err := c.dial(tctx)
-	if err != nil {
-		if nobodyListens(err) {
-			return nil, &problem.Problem{Kind: problem.Unreachable, Msg: "find the daemon", Err: errNobody,
-				Hint: "Commands that need one start it; `daemon logs` shows what the last one said."}
-		}
-		return nil, c.unreachable(ctx, err)
-	}
-	conn.Close()
 	h, err := c.Health(tctx)
 	switch {
 	case err != nil && ctx.Err() == nil && tctx.Err() != nil:
@@ -93,6 +101,9 @@ func meet(ctx context.Context, o Options, socket string) (*Client, error) {
 	case err == nil && h.API != wire.API:
 		err = problem.New(problem.Refused, fmt.Sprintf("the daemon is of version %s and speaks another protocol than this program, %s", h.Version, o.Version),
 			fmt.Sprintf("End it with the program that it belongs to, or with `kill %d`; machines go on running.", h.PID))
+	}
+	if err == nil && h.Closing && o.Start {
+		err = problem.Wrap(problem.Unreachable, errDraining, "find a daemon", "Try again a little later.")
 	}
 	if err != nil {
 		c.Close()
@@ -134,6 +145,9 @@ func start(ctx context.Context, o Options) (*Client, error) {
 	}
 	deadline := time.Now().Add(o.Deadline)
 	for {
+		if c, err := outlast(ctx, o, deadline); err == nil || !errors.Is(err, errNobody) || errors.Is(err, errDraining) {
+			return c, err
+		}
 		child, err := spawn(o)
 		if err != nil {
 			return nil, problem.Wrap(problem.Unreachable, err, "start the daemon", "")
@@ -151,11 +165,30 @@ func start(ctx context.Context, o Options) (*Client, error) {
 	}
 }
 
+// outlast waits while a daemon that is leaving is in the way. Starting another one beside it would be in vain: it
+// holds the lock to the end.
+func outlast(ctx context.Context, o Options, deadline time.Time) (*Client, error) {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		c, err := dialDaemon(ctx, o)
+		if !errors.Is(err, errDraining) || time.Now().After(deadline) {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, problem.Wrap(problem.Interrupted, context.Cause(ctx), "", "")
+		case <-tick.C:
+		}
+	}
+}
+
 // prepareRoot makes what must be there before a daemon can say anything, and returns the size of its log.
 func prepareRoot(root layout.Root) (int64, error) {
 	for _, dir := range []string{string(root), root.Logs()} {
 		if err := layout.Ensure(dir); err != nil {
-			return 0, problem.Wrap(problem.Failed, err, "make the data directory", "Set BROMURE_HOME to a directory of yours that nobody else may enter.")
+			return 0, problem.Wrap(problem.Failed, err, "use the data directory",
+				fmt.Sprintf("chmod 700 %s closes it to others; BROMURE_HOME names another one.", dir))
 		}
 	}
 	fi, err := os.Stat(root.DaemonLog())

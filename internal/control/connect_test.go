@@ -160,3 +160,43 @@ func TestPath(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectWhileOneLeaves: who needs a daemon waits for the end of the one that is leaving, and starts the next one then;
+// who only looks is told.
+func TestConnectWhileOneLeaves(t *testing.T) {
+	root, rt := dirs(t)
+	l, err := Listen(root, rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 1000)
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, wire.Health{Version: "1", API: wire.API, Root: root, Closing: true})
+		asked <- struct{}{}
+	})}
+	done := make(chan struct{})
+	go func() { _ = s.Serve(l); close(done) }()
+	if c, err := Connect(t.Context(), Options{Root: root, Runtime: rt, Version: "1"}); err != nil {
+		t.Errorf("looking: %v", err)
+	} else {
+		c.Close()
+	}
+	o := Options{Root: root, Runtime: rt, Version: "1", Start: true, Command: []string{"sh", "-c", "echo started; exit 1"}, Deadline: 200 * time.Millisecond}
+	if _, err := Connect(t.Context(), o); problem.KindOf(err) != problem.Unreachable || !strings.Contains(err.Error(), "finishing what is in progress") {
+		t.Errorf("until the deadline: %v", err)
+	}
+	if _, err := os.Stat(root.DaemonLog()); err == nil {
+		t.Error("a daemon was started beside the one that is leaving")
+	}
+	go func() {
+		for range 5 {
+			<-asked
+		}
+		s.Close()
+	}()
+	o.Deadline = 0
+	if _, err := Connect(t.Context(), o); !strings.Contains(problem.HintOf(err), "started") {
+		t.Errorf("afterwards: %v, hint %q", err, problem.HintOf(err))
+	}
+	<-done
+}

@@ -27,7 +27,7 @@ var _ control.Service = (*Daemon)(nil)
 
 // Health says who answers.
 func (d *Daemon) Health() wire.Health {
-	return wire.Health{Version: d.opts.Version, API: 1, PID: os.Getpid(), Root: d.opts.Root, Started: d.began}
+	return wire.Health{Version: d.opts.Version, API: wire.API, PID: os.Getpid(), Root: d.opts.Root, Started: d.began, Closing: d.leaving()}
 }
 
 // Watch yields snapshots.

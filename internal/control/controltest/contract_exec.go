@@ -43,8 +43,10 @@ func contractExec(t *testing.T, s control.Service) {
 	if err != nil || code != 7 || !bytes.Equal(out, data) || !bytes.Equal(errs, data) {
 		t.Errorf("both streams: exit %d, %v, %d and %d bytes", code, err, len(out), len(errs))
 	}
-	if st.Close() != nil || st.Close() != nil {
-		t.Error("closing twice does harm")
+	for range 2 { // twice does no harm
+		if err := st.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
 	}
 
 	st = attach(execOf("sh", "-c", "echo ready; exec sleep 1000"))

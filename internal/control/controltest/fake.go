@@ -81,7 +81,14 @@ func (f *Fake) change() {
 
 // Health is [control.Service.Health].
 func (f *Fake) Health() wire.Health {
-	return wire.Health{Version: f.version, API: wire.API, PID: os.Getpid(), Root: f.root, Started: f.started}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.health()
+}
+
+// health has the lock held.
+func (f *Fake) health() wire.Health {
+	return wire.Health{Version: f.version, API: wire.API, PID: os.Getpid(), Root: f.root, Started: f.started, Closing: f.closing}
 }
 
 // Watch is [control.Service.Watch].
@@ -103,7 +110,7 @@ func (f *Fake) Watch(ctx context.Context) iter.Seq[wire.Snapshot] {
 func (f *Fake) snapshot() (wire.Snapshot, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := wire.Snapshot{Seq: f.seq, Now: time.Now(), Health: f.Health(), Backend: "fake", FreeBytes: 41 << 30, Closing: f.closing,
+	s := wire.Snapshot{Seq: f.seq, Now: time.Now(), Health: f.health(), Backend: "fake", FreeBytes: 41 << 30, Closing: f.closing,
 		Capabilities: capabilities()}
 	for _, w := range f.spaces {
 		s.Workspaces = append(s.Workspaces, w.view())

@@ -54,6 +54,7 @@ type Health struct {
 	PID     int         `json:"pid"`
 	Root    layout.Root `json:"root"`
 	Started time.Time   `json:"started"`
+	Closing bool        `json:"closing,omitempty"` // it finishes what is in progress and leaves: fronts wait for the next one
 }
 
 // Snapshot is everything that a front shows. It travels whole; the newest one wins.
