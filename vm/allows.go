@@ -46,6 +46,10 @@ func (s Status) Allows(v verb.Verb, name Name) error {
 		case !live:
 			return refuse("", "it is not running (%s)", s.State)
 		}
+	case verb.Reset, verb.EraseHome, verb.Delete:
+		if live {
+			return refuse("Stop it first: bromure-cli vm stop", "it is %s", s.State)
+		}
 	case verb.Reboot:
 		if s.State != Running {
 			return refuse("Start it with: bromure-cli vm run", "it is not running (%s)", s.State)

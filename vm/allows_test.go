@@ -13,14 +13,17 @@ func TestAllows(t *testing.T) {
 	states := []vm.State{vm.Off, vm.Starting, vm.Running, vm.Stopping, vm.Broken}
 	// One letter a state, in that order: y allowed, n refused.
 	table := map[verb.Verb]string{
-		verb.Start:    "ynnny",
-		verb.Exec:     "nnynn",
-		verb.Attach:   "nnynn",
-		verb.Stop:     "nyynn",
-		verb.Kill:     "nyyyn",
-		verb.Reboot:   "nnynn",
-		verb.Logs:     "yyyyy",
-		verb.Describe: "yyyyy",
+		verb.Start:     "ynnny",
+		verb.Exec:      "nnynn",
+		verb.Attach:    "nnynn",
+		verb.Stop:      "nyynn",
+		verb.Kill:      "nyyyn",
+		verb.Reboot:    "nnynn",
+		verb.Reset:     "ynnny",
+		verb.EraseHome: "ynnny",
+		verb.Delete:    "ynnny",
+		verb.Logs:      "yyyyy",
+		verb.Describe:  "yyyyy",
 	}
 	for v, want := range table {
 		for i, s := range states {

@@ -20,6 +20,7 @@ import (
 	"bromure.io/tui/internal/control/wire"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
+	"bromure.io/tui/internal/removal"
 	"bromure.io/tui/internal/ring"
 	"bromure.io/tui/internal/snapshot"
 	"bromure.io/tui/vm"
@@ -50,12 +51,14 @@ type Daemon struct {
 	images  imagestore.Store
 	backend vm.Backend
 	hub     *snapshot.Hub
+	remover *removal.Remover
 	dirty   chan struct{} // capacity 1: the snapshot is out of date
 
 	mu       sync.Mutex
 	entries  map[vm.ID]*entry
 	closing  bool
 	building int // image builds under way
+	removing int // removals of images under way: nothing starts meanwhile
 	caps     vm.Capabilities
 
 	ops  sync.WaitGroup  // operations under way
@@ -98,6 +101,9 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	d.log.Info("daemon begins", "version", opts.Version, "pid", os.Getpid(), "root", opts.Root)
+	if err := d.remover.Recover(); err != nil {
+		d.log.Error("finish removals that were cut short", "error", err)
+	}
 	d.adoptAll()
 	return d.serve(ctx, l)
 }
@@ -117,6 +123,10 @@ func open(opts Options, log *slog.Logger) (*Daemon, error) {
 		entries: map[vm.ID]*entry{},
 		quit:    make(chan struct{}),
 		life:    context.Background(),
+	}
+	d.remover = d.newRemover()
+	if err := d.remover.Ready(); err != nil {
+		return nil, err
 	}
 	if d.backend == nil {
 		d.backend = d.platformBackend()

@@ -125,6 +125,10 @@ func (d *Daemon) begin(ctx context.Context, ws vm.Workspace, v verb.Verb) (*oper
 			d.mu.Unlock()
 			return nil, nil, err
 		}
+		if v == verb.Start && d.removing > 0 {
+			d.mu.Unlock()
+			return nil, nil, problem.New(problem.Refused, fmt.Sprintf("start %q: base images are being removed", ws.Name), "Try again in a moment.")
+		}
 		e := d.entryOf(ws.ID)
 		if e.op == nil {
 			opCtx, cancel := context.WithCancel(d.life)

@@ -103,6 +103,18 @@ func (d WorkspaceDir) State() string       { return d.join("state.json") }
 func (d WorkspaceDir) Names() string       { return d.join("names.json") }
 func (d WorkspaceDir) Compromised() string { return d.join("compromised.json") }
 func (d WorkspaceDir) Logs() string        { return d.join("logs") }
+func (d WorkspaceDir) Secrets() string     { return d.join("secrets.enc") }
+func (d WorkspaceDir) Incidents() string   { return d.join("incidents.jsonl") }
+func (d WorkspaceDir) SavedRAM() string    { return d.join("vm.state") }
+func (d WorkspaceDir) Checkpoints() string { return d.join("checkpoints") }
+func (d WorkspaceDir) SSH() string         { return d.join("ssh") }
+func (d WorkspaceDir) Browser() string     { return d.join("browser") }
+func (d WorkspaceDir) Traces() string      { return d.join("traces") }
+
+// GeneratedKey is the private key that was made for this workspace; its public half is beside it.
+// What else is in the directory was imported.
+func (d WorkspaceDir) GeneratedKey() string       { return d.join("ssh", "id_ed25519") }
+func (d WorkspaceDir) GeneratedPublicKey() string { return d.join("ssh", "id_ed25519.pub") }
 
 // LogKind names one of a workspace's log rings.
 type LogKind string

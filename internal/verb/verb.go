@@ -15,7 +15,13 @@ const (
 	Attach     Verb = "attach"
 	Logs       Verb = "logs"
 	Describe   Verb = "describe"
+	Reset      Verb = "reset"
+	EraseHome  Verb = "erase-home"
+	Delete     Verb = "delete"
 	ImageBuild Verb = "image-build"
+	ImageRm    Verb = "image-rm"
+	ImagePrune Verb = "image-prune"
+	Uninstall  Verb = "uninstall"
 )
 
 // Row is what the catalogue says of a verb.
@@ -37,5 +43,21 @@ var Catalogue = []Row{
 	{Reboot, "workspace", "Restart its system", false},
 	{Logs, "workspace", "Show its logs", false},
 	{Describe, "workspace", "Show all about it", false},
+	{Reset, "workspace", "Reset its system disk to the base image", true},
+	{EraseHome, "workspace", "Erase its home", true},
+	{Delete, "workspace", "Delete it with everything that it has", true},
 	{ImageBuild, "image", "Build a base image", false},
+	{ImageRm, "image", "Delete a base image", true},
+	{ImagePrune, "image", "Delete the base images that no workspace uses", true},
+	{Uninstall, "installation", "Delete everything that the program keeps", true},
+}
+
+// Find is the row of a verb.
+func Find(v Verb) (Row, bool) {
+	for _, r := range Catalogue {
+		if r.Verb == v {
+			return r, true
+		}
+	}
+	return Row{}, false
 }
