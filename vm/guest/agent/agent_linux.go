@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -65,6 +66,11 @@ func Serve(first bool, failures int) error {
 	// What sessions start must not inherit these.
 	for _, fd := range []int{fdBoot, fdListener, fdNotify} {
 		unix.CloseOnExec(fd)
+	}
+	// A crash is told where the host looks. There is no standard error here.
+	if f, err := os.OpenFile(report.Path, os.O_WRONLY|unix.O_NOCTTY, 0); err == nil {
+		_ = debug.SetCrashOutput(f, debug.CrashOptions{})
+		f.Close()
 	}
 	console := report.NewConsole(report.Path)
 	s := &server{
