@@ -11,7 +11,7 @@ type Step string
 
 const (
 	StepKernel   Step = "kernel"   // the kernel runs our init
-	StepModules  Step = "modules"  // drivers are loaded
+	StepModules  Step = "modules"  // the card and the disks are there
 	StepNetwork  Step = "network"  // the NIC has its address
 	StepDisks    Step = "disks"    // root and home are mounted
 	StepSSH      Step = "ssh"      // the SSH server listens
