@@ -164,6 +164,9 @@ func (d *Daemon) serve(ctx context.Context, l net.Listener) error {
 	done()
 	cancel()
 	wg.Wait()
+	// Only what is empty goes: machines that live on have their sockets there.
+	_ = os.Remove(d.opts.Runtime.Machines())
+	_ = os.Remove(string(d.opts.Runtime))
 	d.log.Info("daemon ends")
 	return err
 }
