@@ -106,6 +106,7 @@ func (s *Segment) receiveFrom(w *wire) {
 		if err != nil {
 			failed++
 			if gone(err) || failed > maxReadErrors {
+				s.log.Debug("network card is gone", "error", err)
 				return
 			}
 			continue

@@ -12,13 +12,14 @@ import (
 	"gvisor.dev/gvisor/pkg/waiter"
 )
 
-// Buffers of one connection, in bytes. A buffer of 1 MiB holds 16 segments of the usual MTU; it grows to the
-// maximum only while the reader keeps up.
+// Buffers of one connection, in bytes. The first size holds four segments of the usual MTU, which is four times what is
+// under way at 200 MB/s and 0.3 ms; as fast as 1 MiB when measured. They grow to the maximum only while the reader keeps
+// up, so a guest that fills all its connections for a reader that does not read makes the host hold 256 MiB.
 const (
-	receiveBuffer    = 1 << 20
-	sendBuffer       = 1 << 20
-	maxReceiveBuffer = 8 << 20
-	maxSendBuffer    = 8 << 20
+	receiveBuffer    = 256 << 10
+	sendBuffer       = 256 << 10
+	maxReceiveBuffer = 4 << 20
+	maxSendBuffer    = 4 << 20
 )
 
 // Ports that have a meaning here.
@@ -32,8 +33,8 @@ func tcpOptions() []tcpip.SettableTransportProtocolOption {
 	sack := tcpip.TCPSACKEnabled(true)
 	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: receiveBuffer, Max: maxReceiveBuffer}
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: 4 << 10, Default: sendBuffer, Max: maxSendBuffer}
-	// Nothing on this wire overtakes anything, so no segment of an old connection arrives in a new one, and the minutes of RFC 9293
-	// are not needed. gVisor drops a SYN for a pair of ports that it still waits for, which costs the guest a second.
+	// Nothing on this wire overtakes anything, so no segment of an old connection can arrive in a new one, and the minutes of
+	// RFC 9293 are not needed. gVisor drops a SYN for a pair of ports that still waits, which costs the guest a second.
 	timeWait := tcpip.TCPTimeWaitTimeoutOption(10 * time.Millisecond)
 	finWait := tcpip.TCPLingerTimeoutOption(30 * time.Second)
 	synRetries := tcpip.TCPSynRetriesOption(4) // 1+2+4+8+16 s for a half-open connection
@@ -153,6 +154,9 @@ func (s *Segment) open(fr *tcp.ForwarderRequest) {
 	defer s.work.Done()
 
 	r := s.request(fromAddress(id.LocalAddress), id.LocalPort)
+	if !r.Literal {
+		defer s.names.hold(r.Addr)() // the name stays while it is decided about and used
+	}
 	if r.Port != portDNS {
 		if v := s.policy.Admit(s.ctx, r); !v.Allow {
 			s.refuseTCP(r, v)
@@ -160,9 +164,6 @@ func (s *Segment) open(fr *tcp.ForwarderRequest) {
 			s.notPending(id)
 			return
 		}
-	}
-	if !r.Literal {
-		defer s.names.hold(r.Addr)()
 	}
 	conn, err := s.complete(fr)
 	s.notPending(id)
