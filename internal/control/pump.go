@@ -47,13 +47,12 @@ func pump(ctx context.Context, conn net.Conn, from io.Reader, stream Stream) {
 	program.Go(func() { out.copy(wire.FrameStderr, stream.Stderr()) })
 	program.Wait()
 	code, err := stream.Wait()
-	if err != nil && code != 0 { // it never ran: say why where its own complaints would stand
-		_ = out.write(wire.FrameStderr, []byte(err.Error()+"\n"))
-		err = nil
-	}
-	if err == nil {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errLeaving): // how the program ended by that is no news
+		out.fail(cause)
+	case err == nil:
 		_ = out.last(wire.FrameExit, wire.FormatUint32(uint32(int32(code))))
-	} else if ctx.Err() == nil {
+	case ctx.Err() == nil:
 		out.fail(err)
 	}
 	cancel()
