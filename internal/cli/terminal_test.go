@@ -23,7 +23,7 @@ type place struct {
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	t.Parallel() // these tests wait more than they work
+	t.Parallel()                       // these tests wait more than they work
 	dir, err := os.MkdirTemp("", "br") // short: it gets a socket
 	if err != nil {
 		t.Fatal(err)
