@@ -13,7 +13,8 @@ import (
 
 func newWorkspaces(a *app) *cobra.Command {
 	return group("workspaces", "Create, list and describe workspaces", []string{"workspace", "ws"},
-		newCreate(a, runCreate), newLs(a, "List workspaces with their disks", true), newDescribe(a))
+		newCreate(a, runCreate), newLs(a, "List workspaces with their disks", true), newDescribe(a),
+		newReset(a, runRemove), newEraseHome(a, runRemove), newRm(a, runRemove))
 }
 
 func newCreate(a *app, run func(context.Context, *app, wire.Create) error) *cobra.Command {

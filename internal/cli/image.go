@@ -14,7 +14,8 @@ import (
 )
 
 func newImage(a *app) *cobra.Command {
-	return group("image", "Build, list and verify base images", []string{"images"}, newBuild(a, runBuild), newImageLs(a), newVerify(a))
+	return group("image", "Build, list and verify base images", []string{"images"}, newBuild(a, runBuild), newImageLs(a), newVerify(a),
+		newImageRm(a, runRemove), newPrune(a, runRemove))
 }
 
 func newBuild(a *app, run func(context.Context, *app, wire.Build) error) *cobra.Command {

@@ -50,10 +50,16 @@ func (a *app) printError(err error, code int) {
 	}
 }
 
-// table writes rows in columns, aligned by the width that a terminal gives the text.
+// table writes rows in columns, aligned by the width that a terminal gives the text. head may be nil.
 func table(w io.Writer, head []string, rows [][]string) error {
-	all := append([][]string{head}, rows...)
-	width := make([]int, len(head))
+	all := rows
+	if head != nil {
+		all = append([][]string{head}, rows...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	width := make([]int, len(all[0]))
 	for _, row := range all {
 		for i := range row {
 			row[i] = line(row[i])

@@ -122,7 +122,7 @@ func (s *Server) operate(w http.ResponseWriter, op func(report func(wire.Progres
 			mu.Unlock()
 			for _, p := range batch {
 				// One that goes out alone, as the last and with an error, is a plain answer.
-				if p.Error != nil && !out.begun && len(batch) == 1 {
+				if p.Error != nil && p.NewPlan == nil && !out.begun && len(batch) == 1 {
 					writeError(w, p.Error)
 					continue
 				}

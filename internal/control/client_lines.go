@@ -15,6 +15,7 @@ import (
 	"bromure.io/tui/internal/control/wire"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
+	"bromure.io/tui/internal/verb"
 )
 
 // Watch is [Service.Watch]. An error is the last thing that it yields; a daemon that leaves is one.
@@ -82,6 +83,14 @@ func (c *Client) Do(ctx context.Context, do wire.Do, report func(wire.Progress))
 		}
 	}
 	return c.operation(ctx, wire.PathDo, do, report)
+}
+
+// Plan is [Service.Plan].
+func (c *Client) Plan(ctx context.Context, p wire.PlanRequest) (verb.Plan, error) {
+	if err := checkPlan(p); err != nil {
+		return verb.Plan{}, err
+	}
+	return call[verb.Plan](ctx, c, "POST", wire.PathPlan, p)
 }
 
 // VerifyImage is [Service.VerifyImage].

@@ -27,6 +27,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET "+wire.PathWatch, s.watch)
 	mux.HandleFunc("POST "+wire.PathWorkspaces, s.create)
 	mux.HandleFunc("GET "+wire.PathWorkspace, s.workspace)
+	mux.HandleFunc("POST "+wire.PathPlan, s.plan)
 	mux.HandleFunc("POST "+wire.PathDo, s.do)
 	mux.HandleFunc("GET "+wire.PathLogs, s.logs)
 	mux.HandleFunc("POST "+wire.PathAttach, s.attach)
@@ -154,12 +155,46 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+func (s *Server) plan(w http.ResponseWriter, r *http.Request) {
+	var p wire.PlanRequest
+	err := readJSON(w, r, &p)
+	if err == nil {
+		err = checkPlan(p)
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	answer(w)(s.svc.Plan(r.Context(), p))
+}
+
+func checkPlan(p wire.PlanRequest) error {
+	row, ok := verb.Find(p.Verb)
+	switch {
+	case !ok || !row.Removes:
+		return problem.New(problem.Usage, fmt.Sprintf("%q is no verb that removes something", p.Verb), "")
+	case row.Noun == "workspace":
+		return wire.CheckRef(p.Subject)
+	case p.Verb == verb.ImageRm:
+		if _, err := images.ParseRef(p.Subject); err != nil {
+			return problem.Wrap(problem.Usage, err, "", "`image ls` lists the images.")
+		}
+	}
+	return nil
+}
+
 // doVerbs are the verbs that [Service.Do] takes.
 func doVerbs() []verb.Verb {
 	return []verb.Verb{verb.Start, verb.Stop, verb.Kill, verb.Reboot, verb.ImageBuild}
 }
 
 func checkDo(d wire.Do) error {
+	if d.Plan != "" {
+		if d.Verb != "" || d.Workspace != "" {
+			return problem.New(problem.Usage, "a plan says itself what is done, and to what", "")
+		}
+		return nil
+	}
 	v := verb.Verb(d.Verb)
 	if !slices.Contains(doVerbs(), v) {
 		return problem.New(problem.Usage, fmt.Sprintf("unknown verb %q", d.Verb), fmt.Sprintf("Known verbs: %v.", doVerbs()))

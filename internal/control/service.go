@@ -14,6 +14,7 @@ import (
 	"bromure.io/tui/images"
 	"bromure.io/tui/internal/control/wire"
 	"bromure.io/tui/internal/layout"
+	"bromure.io/tui/internal/verb"
 	"bromure.io/tui/vm"
 	"bromure.io/tui/vm/guest"
 )
@@ -39,7 +40,10 @@ type Service interface {
 	// Workspace finds one.
 	Workspace(ctx context.Context, ref string) (wire.Workspace, error)
 
-	// Do carries out a verb: start, stop, kill, reboot, image-build. report may be nil; it does
+	// Plan plans a verb that removes something, and keeps the plan until Do is given its ID. It removes nothing.
+	Plan(ctx context.Context, p wire.PlanRequest) (verb.Plan, error)
+
+	// Do carries out a plan that was confirmed, or a verb: start, stop, kill, reboot, image-build. report may be nil; it does
 	// not block and is not called after Do has returned. The result is the last word: Workspace or Image is
 	// set in it; Done and Error are the server's to set.
 	Do(ctx context.Context, do wire.Do, report func(wire.Progress)) (wire.Progress, error)

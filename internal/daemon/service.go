@@ -93,6 +93,9 @@ func (d *Daemon) Do(ctx context.Context, do wire.Do, report func(wire.Progress))
 	if report == nil {
 		report = func(wire.Progress) {}
 	}
+	if do.Plan != "" {
+		return d.carryOut(ctx, do.Plan, report)
+	}
 	if verb.Verb(do.Verb) == verb.ImageBuild {
 		ref, err := d.buildImage(ctx, do.Build, report)
 		return wire.Progress{Image: string(ref)}, err

@@ -42,6 +42,7 @@ type Fake struct {
 	changed chan struct{} // closed and replaced at each change
 	seq     uint64
 	spaces  map[vm.ID]*space
+	plans   map[string]verb.Plan // that wait for their answer
 	closing bool
 	images  []images.Manifest
 }
@@ -58,7 +59,7 @@ var _ control.Service = (*Fake)(nil)
 func NewFake(root layout.Root, version string, leave func()) *Fake {
 	return &Fake{
 		root: root, version: version, started: time.Now(), leave: leave,
-		changed: make(chan struct{}), spaces: map[vm.ID]*space{},
+		changed: make(chan struct{}), spaces: map[vm.ID]*space{}, plans: map[string]verb.Plan{},
 		images: []images.Manifest{manifest("debian-12-20261130")},
 	}
 }

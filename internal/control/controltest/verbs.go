@@ -17,6 +17,9 @@ var steps = []string{"disks", "boot", "ssh"}
 
 // Do is [control.Service.Do].
 func (f *Fake) Do(ctx context.Context, d wire.Do, report func(wire.Progress)) (wire.Progress, error) {
+	if d.Plan != "" {
+		return f.carryOut(d.Plan)
+	}
 	v := verb.Verb(d.Verb)
 	if v == verb.ImageBuild {
 		return f.build(d.Build, report)
@@ -65,6 +68,7 @@ func (f *Fake) start(ctx context.Context, w *space, report func(wire.Progress)) 
 	defer f.mu.Unlock()
 	w.State, w.Failure, w.Started, w.Accelerator = vm.Running, nil, time.Now(), vm.Emulated
 	w.LastUsed = w.Started
+	w.DiskFormat, w.CloneKind = vm.Raw, "copy"
 	if w.Image == "" {
 		w.Image = string(f.images[0].Ref)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
+	"bromure.io/tui/internal/verb"
 	"bromure.io/tui/vm"
 	"bromure.io/tui/vm/guest"
 )
@@ -27,6 +28,7 @@ const (
 	PathWatch      = Prefix + "/watch"               // GET → Snapshot per line; ?once=1: the first only
 	PathWorkspaces = Prefix + "/workspaces"          // POST Create → Workspace
 	PathWorkspace  = Prefix + "/workspaces/{ws}"     // GET → Workspace
+	PathPlan       = Prefix + "/plan"                // POST PlanRequest → verb.Plan
 	PathDo         = Prefix + "/do"                  // POST Do → Progress per line, the last has Done
 	PathLogs       = Prefix + "/logs/{ws}/{kind}"    // GET → the ring's bytes; ?follow=1; ?tail=LINES
 	PathAttach     = Prefix + "/attach/{ws}"         // POST Attach, Upgrade → frames
@@ -115,6 +117,16 @@ type Do struct {
 	Timeout   time.Duration `json:"timeout,omitempty"` // stop: how long the guest may take before it is killed
 	Hard      bool          `json:"hard,omitempty"`    // reboot: like a reset button
 	Build     *Build        `json:"build,omitempty"`
+
+	// Plan is the ID of a plan that the user has confirmed; then nothing else is set. Only the daemon's own copy is
+	// carried out. One that is out of date is refused, and the last Progress has the new plan.
+	Plan string `json:"plan,omitempty"`
+}
+
+// PlanRequest asks for the plan of a verb that removes something. Nothing is removed for it.
+type PlanRequest struct {
+	Verb    verb.Verb `json:"verb"`
+	Subject string    `json:"subject,omitempty"` // a workspace's name, ID or unique ID prefix; an image's reference
 }
 
 // Build asks for an image.
@@ -132,6 +144,7 @@ type Progress struct {
 	Done      bool          `json:"done,omitempty"` // the operation is over
 	Error     *Error        `json:"error,omitempty"`
 	Workspace *Workspace    `json:"workspace,omitempty"` // with Done, where there is one
+	NewPlan   *verb.Plan    `json:"new_plan,omitempty"`  // with Error, when the confirmed plan was out of date
 	Image     string        `json:"image,omitempty"`     // with Done of image-build
 }
 
