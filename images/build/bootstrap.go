@@ -1,16 +1,14 @@
 package build
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
+	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"bromure.io/tui/internal/problem"
 )
@@ -37,9 +35,20 @@ ls root/usr/lib/modules root/lib/modules 2>/dev/null | sed -n 's/^[0-9].*/&/p' |
 chroot "$1" depmod -b "/` + kernelDir + `/root" "$(cat release)"
 `
 
+// stages are what mmdebstrap says when it begins something that takes time.
+var stages = []struct{ said, note string }{
+	{"I: running apt-get update", "reading the package lists"},
+	{"I: downloading packages", "downloading packages"},
+	{"I: extracting archives", "unpacking the essential packages"},
+	{"I: installing essential packages", "installing the essential packages"},
+	{"I: installing remaining packages", "installing the other packages"},
+	{"I: running --customize-hook", "fetching the kernel"},
+	{"I: creating tarball", "reading the result"},
+}
+
 // bootstrap fetches and installs the packages and gives the resulting tree, an archive, to take.
-// note gets what the program says while it works.
-func (p *plan) bootstrap(ctx context.Context, note func(string), take func(io.Reader) error) error {
+// note gets what it does meanwhile. Files that mmdebstrap reads are put into scratch.
+func (p *plan) bootstrap(ctx context.Context, scratch string, note func(string), take func(io.Reader) error) error {
 	bin, err := tool("mmdebstrap")
 	if err != nil {
 		return err
@@ -57,63 +66,82 @@ func (p *plan) bootstrap(ctx context.Context, note func(string), take func(io.Re
 		"--dpkgopt=force-unsafe-io",
 		"--customize-hook=" + fmt.Sprintf(kernelHook, p.kernel),
 	}
-	for _, o := range p.aptOptions(ctx) {
-		args = append(args, "--aptopt="+o)
+	// Files, since addresses may have passwords in them and everybody may read a command line.
+	if options := p.aptOptions(ctx); options != "" {
+		conf := filepath.Join(scratch, "apt.conf")
+		if err := os.WriteFile(conf, []byte(options), 0o600); err != nil {
+			return err
+		}
+		args = append(args, "--aptopt="+conf)
 	}
-	args = append(args, p.suite, "-")
+	var sources strings.Builder
 	for _, s := range p.sources {
-		args = append(args, s.line(p.keyring))
+		sources.WriteString(s.line(p.keyring) + "\n")
 	}
+	list := filepath.Join(scratch, "sources.list")
+	if err := os.WriteFile(list, []byte(sources.String()), 0o600); err != nil {
+		return err
+	}
+	args = append(args, p.suite, "-", list)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	cmd := exec.CommandContext(ctx, bin, args...)
+	said := listener{note: note}
+	cmd, err := onLeash(ctx, &said, bin, args...)
+	if err != nil {
+		return err
+	}
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
-	cmd.SysProcAttr = childAttr()
-	// mmdebstrap removes its tree when it gets SIGTERM.
-	cmd.Cancel = func() error { return terminate(cmd.Process) }
-	cmd.WaitDelay = 20 * time.Second
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		return err
-	}
-	// The child's parent-death signal is bound to the thread that starts it (prctl(2)).
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start mmdebstrap: %w", err)
-	}
-	var said tail
-	listened := make(chan struct{})
+	pr, pw := io.Pipe()
+	cmd.Stdout = pw
+	taken := make(chan error, 1)
 	go func() {
-		defer close(listened)
-		sc := bufio.NewScanner(io.TeeReader(stderr, &said))
-		for sc.Scan() {
-			if line, ok := strings.CutPrefix(sc.Text(), "I: "); ok {
-				note(strings.TrimSuffix(line, "..."))
-			}
+		err := take(pr)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, pr) // what follows the archive's end
+		} else {
+			cancel(err)
 		}
-		_, _ = io.Copy(io.Discard, stderr) // a line that is too long ends the scan
+		_ = pr.CloseWithError(err)
+		taken <- err
 	}()
-	takeErr := take(stdout)
-	if takeErr != nil {
-		cancel(takeErr)
-	} else {
-		_, _ = io.Copy(io.Discard, stdout) // what follows the archive's end
-	}
-	<-listened
-	err = cmd.Wait()
+	err = cmd.run()
+	cut := context.Cause(ctx) // before take learns of the end: what it says then is only a consequence
+	_ = pw.Close()
+	takeErr := <-taken
 	switch {
-	case context.Cause(ctx) != nil:
-		return context.Cause(ctx)
+	case cut != nil:
+		return cut
 	case err != nil:
 		return p.explain(err, said.String())
 	}
 	return takeErr
+}
+
+// listener hears what mmdebstrap says: it keeps the end and notes the stages.
+type listener struct {
+	tail
+	line []byte // not ended yet
+	note func(string)
+}
+
+func (l *listener) Write(p []byte) (int, error) {
+	_, _ = l.tail.Write(p)
+	for _, c := range p {
+		if c != '\n' {
+			if len(l.line) < 256 { // no stage's name is longer
+				l.line = append(l.line, c)
+			}
+			continue
+		}
+		for _, s := range stages {
+			if strings.HasPrefix(string(l.line), s.said) {
+				l.note(s.note)
+			}
+		}
+		l.line = l.line[:0]
+	}
+	return len(p), nil
 }
 
 // explain makes an error of what mmdebstrap said: its own errors and apt's, not the progress.
@@ -151,30 +179,29 @@ func (p *plan) hosts() string {
 
 // aptOptions are the host's own settings about how to reach an archive (a proxy, certificates, the check of dates),
 // which mmdebstrap would not know. They do not get into the image.
-func (p *plan) aptOptions(ctx context.Context) []string {
+func (p *plan) aptOptions(ctx context.Context) string {
 	bin, err := tool("apt-config")
 	if err != nil {
-		return nil
+		return ""
 	}
 	out, err := exec.CommandContext(ctx, bin, "dump", "--no-empty", "--format", `%f "%v";%n`, "Acquire").Output()
 	if err != nil {
-		return nil
+		return ""
 	}
 	return pickAptOptions(string(out))
 }
 
-func pickAptOptions(dump string) []string {
-	var out []string
+func pickAptOptions(dump string) string {
+	var out strings.Builder
 	for line := range strings.Lines(dump) {
-		line = strings.TrimSuffix(strings.TrimSpace(line), ";")
 		key, _, _ := strings.Cut(line, " ")
 		key = strings.ToLower(key)
 		switch {
 		case strings.Contains(key, "proxy-auto-detect"), strings.Contains(key, "proxyautodetect"): // a program of the host
 		case strings.HasPrefix(key, "acquire::http::"), strings.HasPrefix(key, "acquire::https::"),
 			key == "acquire::check-valid-until", key == "acquire::check-date", key == "acquire::retries":
-			out = append(out, line)
+			out.WriteString(line)
 		}
 	}
-	return out
+	return out.String()
 }

@@ -83,7 +83,10 @@ func run(ctx context.Context, o Options) (images.Ref, error) {
 		return "", err
 	}
 	defer site.close()
-	b := &builder{plan: p, site: site, out: o.Progress, fetch: p.bootstrap, size: images.LogicalSize}
+	b := &builder{plan: p, site: site, out: o.Progress, size: images.LogicalSize}
+	b.fetch = func(ctx context.Context, note func(string), take func(io.Reader) error) error {
+		return p.bootstrap(ctx, site.scratch, note, take)
+	}
 	return b.run(ctx)
 }
 
@@ -92,8 +95,8 @@ type builder struct {
 	*plan
 	*site
 	out   func(Progress)
-	fetch func(ctx context.Context, note func(string), take func(io.Reader) error) error
-	size  int64 // of the disk as it appears, bytes
+	fetch func(ctx context.Context, note func(string), take func(io.Reader) error) error // bootstrap, or a test's
+	size  int64                                                                          // of the disk as it appears, bytes
 
 	step  string
 	began time.Time
