@@ -114,10 +114,10 @@ func binDir(t *testing.T) string {
 func (i *install) addImage(from string) {
 	i.t.Helper()
 	to := filepath.Join(i.root, "images", filepath.Base(from))
-	if i.as == nil && exec.Command("cp", "-al", from, to).Run() == nil {
+	if i.as == nil && exec.Command("cp", "-alT", from, to).Run() == nil {
 		return
 	}
-	if out, err := exec.Command("cp", "-a", "--sparse=always", from, to).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", "-aT", "--sparse=always", from, to).CombinedOutput(); err != nil {
 		i.t.Fatalf("add the image: %v: %s", err, out)
 	}
 }

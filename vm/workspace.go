@@ -42,6 +42,9 @@ type Workspace struct {
 	Color     string    `json:"color,omitempty"`
 	Notes     string    `json:"notes,omitempty"`
 
+	// Throwaway is set for a workspace that is deleted when its machine stops.
+	Throwaway Throwaway `json:"throwaway,omitempty"`
+
 	// Set at the first start, when disk.img is made.
 	Image      string     `json:"image,omitempty"`       // reference of the base image that disk.img was cloned from
 	DiskFormat DiskFormat `json:"disk_format,omitempty"` //
@@ -50,6 +53,16 @@ type Workspace struct {
 	// Extra keeps the fields that this version does not know, so that a rewrite loses nothing.
 	Extra map[string]json.RawMessage `json:"-"`
 }
+
+// Throwaway says what ends a workspace that is deleted when its machine stops; empty: it is kept.
+type Throwaway string
+
+const (
+	// Attached: it ends with the front that made it, too.
+	Attached Throwaway = "attached"
+	// Detached: its machine runs on without the front.
+	Detached Throwaway = "detached"
+)
 
 // Limits and defaults of a machine.
 const (
@@ -98,6 +111,11 @@ func (w *Workspace) Check() error {
 	case "", Raw, QCOW2:
 	default:
 		return fmt.Errorf("unknown disk format %q", w.DiskFormat)
+	}
+	switch w.Throwaway {
+	case "", Attached, Detached:
+	default:
+		return fmt.Errorf("unknown kind of throw-away workspace %q", w.Throwaway)
 	}
 	if w.Image != "" {
 		if _, err := images.ParseRef(w.Image); err != nil {

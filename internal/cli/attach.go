@@ -58,18 +58,24 @@ func runAttach(ctx context.Context, a *app, o attachOptions) error {
 }
 
 func (a *app) attach(ctx context.Context, c *control.Client, o attachOptions) error {
+	_, err := a.attachConsole(ctx, c, o)
+	return err
+}
+
+// attachConsole is attach; detached says that the user left the console while it goes on.
+func (a *app) attachConsole(ctx context.Context, c *control.Client, o attachOptions) (detached bool, err error) {
 	keys, err := parseDetachKeys(o.keys)
 	if err != nil {
-		return err
+		return false, err
 	}
 	stream, err := c.Attach(ctx, o.ref, wire.Attach{Console: &guest.Console{Name: o.console, Size: a.windowSize(), Term: a.Getenv("TERM")}})
 	if err != nil {
-		return err
+		return false, err
 	}
 	s := session{a: a, stream: stream, tty: true, stdin: true, console: true, keys: keys}
 	err = s.run(ctx)
 	if !errors.Is(err, errDetached) {
-		return err
+		return false, err
 	}
 	if !a.quiet {
 		again := a.Name + " vm attach "
@@ -78,5 +84,5 @@ func (a *app) attach(ctx context.Context, c *control.Client, o attachOptions) er
 		}
 		fmt.Fprintf(a.Err, "detached; what runs there goes on. Back: %s%s\n", again, shellWord(o.ref))
 	}
-	return nil
+	return true, nil
 }

@@ -37,26 +37,42 @@ type runOptions struct {
 	ref    string
 	argv   []string
 	detach bool
+
+	throwaway bool        // --rm
+	create    wire.Create // of the throw-away workspace
 }
 
 func newRun(a *app, run func(context.Context, *app, runOptions) error) *cobra.Command {
 	var o runOptions
+	var memory string
 	cmd := &cobra.Command{
-		Use: "run WORKSPACE [-d] [-- COMMAND...]", Short: "Start a workspace's machine, and use it",
+		Use: "run {WORKSPACE | --rm} [-d] [-- COMMAND...]", Short: "Start a workspace's machine, and use it",
 		Long: `Start a workspace's machine, and use it: run a command in it, or attach to its console. The
 machine goes on running afterwards; "vm stop" stops it. Into one that runs already, "vm exec" and "vm attach" lead.
+
+With --rm it makes a throw-away workspace instead, which is deleted when its machine stops, whatever stops it: its command or
+its console has ended, this program is gone, or with -d somebody stopped it. A reboot of the guest is not a stop.
 
 Without a command and without a terminal, or with -d, it prints the ID.`,
 		Example: `  NAME vm run api                     start it and attach to its console
   NAME vm run api -- make test        start it and run a command
   NAME vm run -d api                  only start it
-  tar c . | NAME vm run api -- tar x  standard input is passed on`,
+  tar c . | NAME vm run api -- tar x  standard input is passed on
+  NAME vm run --rm -- sh -c 'exit 7'  in a workspace that is gone afterwards
+  NAME vm run --rm --memory 2         a shell in one`,
 		ValidArgsFunction: a.completeWorkspace,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			o.ref, o.argv, err = a.splitCommand(cmd, args)
+			if o.throwaway {
+				o.argv, err = args, takeSizes(cmd, memory, "", &o.create)
+			} else {
+				o.ref, o.argv, err = a.splitCommand(cmd, args)
+			}
 			if err != nil {
 				return shownHelp(err)
+			}
+			if err := o.checkThrowaway(cmd); err != nil {
+				return err
 			}
 			if o.detach && len(o.argv) > 0 {
 				return usage(cmd, "-d and a command exclude each other; start it with -d, then use vm exec")
@@ -66,8 +82,26 @@ Without a command and without a terminal, or with -d, it prints the ID.`,
 	}
 	cmd.Flags().SetInterspersed(false)
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "only start it")
+	cmd.Flags().BoolVar(&o.throwaway, "rm", false, "in a new workspace that is deleted when its machine stops")
+	cmd.Flags().StringVar(&o.create.Name, "name", "", "with --rm: its name (default one is made up)")
+	cmd.Flags().StringVar(&memory, "memory", "", "with --rm: memory in GB, or as in 512M")
+	cmd.Flags().IntVar(&o.create.CPUs, "cpus", 0, "with --rm: number of CPUs")
+	cmd.Flags().StringVar(&o.create.Image, "image", "", "with --rm: base image (default the newest)")
 	o.add(cmd)
 	return cmd
+}
+
+// checkThrowaway refuses flags that only a throw-away workspace takes.
+func (o *runOptions) checkThrowaway(cmd *cobra.Command) error {
+	if o.throwaway {
+		return nil
+	}
+	for _, name := range []string{"name", "memory", "cpus", "image"} {
+		if cmd.Flags().Changed(name) {
+			return usage(cmd, "--%s goes with --rm; a workspace that is kept has its own settings", name)
+		}
+	}
+	return nil
 }
 
 // splitCommand takes "WORKSPACE [flags] [--] COMMAND..." apart. Flags end where the command begins, so that
@@ -123,6 +157,9 @@ func runRun(ctx context.Context, a *app, o runOptions) error {
 		return err
 	}
 	defer c.Close()
+	if o.throwaway {
+		return a.runThrowaway(ctx, c, o, exec, terminals)
+	}
 	w, err := a.start(ctx, c, o.ref)
 	if err != nil {
 		return err

@@ -93,6 +93,20 @@ func (c *Client) Plan(ctx context.Context, p wire.PlanRequest) (verb.Plan, error
 	return call[verb.Plan](ctx, c, "POST", wire.PathPlan, p)
 }
 
+// Lease is [Service.Lease]: it returns once the lease is held, which it is until release is called or this process ends.
+func (c *Client) Lease(ctx context.Context, ref string) (release func(), err error) {
+	if err := wire.CheckRef(ref); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	resp, err := c.send(ctx, "POST", path(wire.PathLease, ref), nil)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return func() { cancel(); resp.Body.Close() }, nil
+}
+
 // VerifyImage is [Service.VerifyImage].
 func (c *Client) VerifyImage(ctx context.Context, ref string, report func(wire.Progress)) (images.Ref, error) {
 	if ref == "" {

@@ -50,6 +50,9 @@ func pump(ctx context.Context, conn net.Conn, from io.Reader, stream Stream) {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errLeaving): // how the program ended by that is no news
 		out.fail(cause)
+	case err != nil && code != 0: // it never ran: the reason stands where its own complaints would
+		_ = out.write(wire.FrameStderr, []byte(err.Error()+"\n"))
+		_ = out.last(wire.FrameExit, wire.FormatUint32(uint32(int32(code))))
 	case err == nil:
 		_ = out.last(wire.FrameExit, wire.FormatUint32(uint32(int32(code))))
 	case ctx.Err() == nil:

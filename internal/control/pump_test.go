@@ -107,13 +107,19 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestProgramThatCannotStart has no exit code, and an error of a kind.
+// TestProgramThatCannotStart has the exit code that a shell gives, and says why on standard error.
 func TestProgramThatCannotStart(t *testing.T) {
 	_, c := serve(t, newFake(t))
 	running(t, c)
-	_, err := c.Attach(t.Context(), "w", wire.Attach{Exec: execArgv("/no/such/program")})
-	if problem.KindOf(err) != problem.NotFound {
-		t.Errorf("%v", err)
+	s, err := c.Attach(t.Context(), "w", wire.Attach{Exec: execArgv("/no/such/program")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	go io.Copy(io.Discard, s.Stdout())
+	said, _ := io.ReadAll(s.Stderr())
+	if code, err := s.Wait(); code != guest.NotFound || err != nil || !bytes.Contains(said, []byte("/no/such/program")) {
+		t.Errorf("code %d, error %v, said %q", code, err, said)
 	}
 }
 

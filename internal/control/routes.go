@@ -29,6 +29,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET "+wire.PathWorkspace, s.workspace)
 	mux.HandleFunc("POST "+wire.PathPlan, s.plan)
 	mux.HandleFunc("POST "+wire.PathDo, s.do)
+	mux.HandleFunc("POST "+wire.PathLease, s.lease)
 	mux.HandleFunc("GET "+wire.PathLogs, s.logs)
 	mux.HandleFunc("POST "+wire.PathAttach, s.attach)
 	mux.HandleFunc("POST "+wire.PathForward, s.forward)
@@ -185,7 +186,7 @@ func checkPlan(p wire.PlanRequest) error {
 
 // doVerbs are the verbs that [Service.Do] takes.
 func doVerbs() []verb.Verb {
-	return []verb.Verb{verb.Start, verb.Stop, verb.Kill, verb.Reboot, verb.ImageBuild}
+	return []verb.Verb{verb.Start, verb.Stop, verb.Kill, verb.Reboot, verb.Keep, verb.ImageBuild}
 }
 
 func checkDo(d wire.Do) error {
@@ -206,6 +207,25 @@ func checkDo(d wire.Do) error {
 		return nil
 	}
 	return wire.CheckRef(d.Workspace)
+}
+
+// lease holds a throw-away workspace for a front, as long as the front holds the connection.
+func (s *Server) lease(w http.ResponseWriter, r *http.Request) {
+	ref, err := refOf(r)
+	var end func(bool)
+	if err == nil {
+		end, err = s.svc.Lease(r.Context(), ref)
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	ctx, cancel := s.following(r)
+	defer cancel()
+	if newLines(w).write(struct{}{}) == nil {
+		<-ctx.Done()
+	}
+	end(s.quit.Err() == nil)
 }
 
 func (s *Server) shutdown(w http.ResponseWriter, r *http.Request) {

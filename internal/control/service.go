@@ -60,6 +60,10 @@ type Service interface {
 	// is passed on.
 	Forward(ctx context.Context, ref, addr string) (io.ReadWriteCloser, error)
 
+	// Lease ties an attached throw-away workspace to a front: end is called when the front is gone, or
+	// (gone is false) when the server shuts down. A front that went away without [verb.Keep] ends the machine, and with it the workspace.
+	Lease(ctx context.Context, ref string) (end func(gone bool), err error)
+
 	// Ports lists what listens in the guest.
 	Ports(ctx context.Context, ref string) ([]guest.Port, error)
 

@@ -48,6 +48,10 @@ func (d *Daemon) adoptOne(ws vm.Workspace) error {
 	if err == nil {
 		// Nobody holds it, so no machine runs, whatever the record says.
 		lock.Unlock()
+		if ws.Throwaway != "" {
+			d.discard(ws.ID)
+			return nil
+		}
 		if st.Machine != nil {
 			d.log.Info("a machine ended while no daemon ran", "workspace", ws.ID)
 			return d.store.ClearMachine(ws.ID, nil)
@@ -92,6 +96,11 @@ func (d *Daemon) adoptOne(ws vm.Workspace) error {
 	e.steps = []wire.Step{{Name: "adopt", Done: true}}
 	d.mu.Unlock()
 	m.begin()
+	if ws.Throwaway == vm.Attached {
+		// Its front lost the connection together with the last daemon.
+		go d.frontGone(ws.ID)
+		return nil
+	}
 	go d.expectAnswer(m)
 	return nil
 }

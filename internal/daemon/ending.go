@@ -30,6 +30,7 @@ func (d *Daemon) gone(m *machine) {
 	if d.machineOf(m.ws.ID) == m {
 		d.off(m.ws.ID, failure)
 	}
+	d.discard(m.ws.ID)
 	close(m.ended)
 }
 

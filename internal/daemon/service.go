@@ -48,7 +48,7 @@ func (d *Daemon) Create(ctx context.Context, c wire.Create) (wire.Workspace, err
 	}
 	n := store.NewWorkspace{
 		Name: c.Name, CPUs: c.CPUs, MemoryMiB: c.MemoryMiB, HomeMiB: c.HomeMiB,
-		Image: c.Image, Color: c.Color, Notes: c.Notes,
+		Image: c.Image, Color: c.Color, Notes: c.Notes, Throwaway: c.Throwaway,
 	}
 	if n.CPUs == 0 {
 		n.CPUs = vm.DefaultCPUs
@@ -111,6 +111,8 @@ func (d *Daemon) Do(ctx context.Context, do wire.Do, report func(wire.Progress))
 		err = d.stop(ctx, ws, do.Timeout, report)
 	case verb.Kill:
 		err = d.kill(ctx, ws, report)
+	case verb.Keep:
+		err = d.keep(ws)
 	case verb.Reboot:
 		err = d.reboot(ctx, ws, do.Hard, report)
 	default:
@@ -119,7 +121,9 @@ func (d *Daemon) Do(ctx context.Context, do wire.Do, report func(wire.Progress))
 	if err != nil {
 		return wire.Progress{}, err
 	}
-	if ws, err = d.store.Load(ws.ID); err != nil {
+	if ws, err = d.store.Load(ws.ID); problem.KindOf(err) == problem.NotFound {
+		return wire.Progress{}, nil // a throw-away that has ended
+	} else if err != nil {
 		return wire.Progress{}, err
 	}
 	v := d.view(ws, nil)

@@ -30,6 +30,7 @@ func (d *Daemon) start(ctx context.Context, ws vm.Workspace, report func(wire.Pr
 		})
 		if err != nil {
 			d.startFailed(ws.ID, err)
+			d.discard(ws.ID)
 			return err
 		}
 		d.used(ws.ID)

@@ -15,6 +15,7 @@ const (
 	Attach     Verb = "attach"
 	Logs       Verb = "logs"
 	Describe   Verb = "describe"
+	Keep       Verb = "keep" // an attached throw-away: it does not end with its front any more
 	Reset      Verb = "reset"
 	EraseHome  Verb = "erase-home"
 	Delete     Verb = "delete"
@@ -43,6 +44,7 @@ var Catalogue = []Row{
 	{Reboot, "workspace", "Restart its system", false},
 	{Logs, "workspace", "Show its logs", false},
 	{Describe, "workspace", "Show all about it", false},
+	{Keep, "workspace", "Let it run on without its front", false},
 	{Reset, "workspace", "Reset its system disk to the base image", true},
 	{EraseHome, "workspace", "Erase its home", true},
 	{Delete, "workspace", "Delete it with everything that it has", true},

@@ -26,6 +26,7 @@ type NewWorkspace struct {
 	Image     string // reference; empty: whichever is the newest at the first start
 	Color     string
 	Notes     string
+	Throwaway vm.Throwaway
 }
 
 // Create makes a workspace. It is put together under another name and renamed when everything is
@@ -42,6 +43,7 @@ func (s *Store) Create(ctx context.Context, n NewWorkspace) (ws vm.Workspace, er
 		Image:     n.Image,
 		Color:     n.Color,
 		Notes:     n.Notes,
+		Throwaway: n.Throwaway,
 	}
 	if n.Name == "" {
 		ws.Name = "unnamed" // for Check: friendlyName makes it up below

@@ -100,7 +100,7 @@ func run(ctx context.Context, e guest.Exec) (control.Stream, error) {
 	}
 	if err != nil {
 		p.closeFiles()
-		return nil, problem.Wrap(problem.NotFound, err, fmt.Sprintf("run %q", argv[0]), "")
+		return unstarted{code: startCode(err), err: fmt.Errorf("start %q: %w", argv[0], err)}, nil
 	}
 	unhook := context.AfterFunc(ctx, func() { p.Close() })
 	go func() {

@@ -148,7 +148,7 @@ func (f *Fake) Create(_ context.Context, c wire.Create) (wire.Workspace, error) 
 		}
 	}
 	w := &space{consoles: map[string]*console{}, Workspace: wire.Workspace{State: vm.Off, Workspace: vm.Workspace{
-		Version: vm.ConfigVersion, ID: vm.NewID(), Name: name, MAC: vm.NewMAC(), Created: time.Now(), Image: c.Image, Color: c.Color, Notes: c.Notes,
+		Version: vm.ConfigVersion, ID: vm.NewID(), Name: name, MAC: vm.NewMAC(), Created: time.Now(), Image: c.Image, Color: c.Color, Notes: c.Notes, Throwaway: c.Throwaway,
 		CPUs: or(c.CPUs, vm.DefaultCPUs), MemoryMiB: or(c.MemoryMiB, vm.DefaultMemoryMiB), HomeMiB: or(c.HomeMiB, vm.DefaultHomeMiB),
 	}}}
 	if err := w.Check(); err != nil {

@@ -30,3 +30,12 @@ func (r remote) Watch(ctx context.Context) iter.Seq[wire.Snapshot] {
 		}
 	}
 }
+
+// Lease is [control.Service.Lease]; over the socket a front that ends its lease is a front that is gone.
+func (r remote) Lease(ctx context.Context, ref string) (func(gone bool), error) {
+	release, err := r.Client.Lease(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return func(bool) { release() }, nil
+}

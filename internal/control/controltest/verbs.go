@@ -37,10 +37,18 @@ func (f *Fake) Do(ctx context.Context, d wire.Do, report func(wire.Progress)) (w
 		f.mu.Unlock()
 		err = f.start(ctx, w, report)
 		f.mu.Lock()
+		if err != nil {
+			f.discard(w)
+		}
 	case verb.Stop, verb.Kill:
 		say(report, wire.Progress{Step: d.Verb})
 		w.halt()
+		f.discard(w)
 		f.change()
+	case verb.Keep:
+		if w.Throwaway != "" {
+			w.Throwaway = vm.Detached
+		}
 	case verb.Reboot:
 		say(report, wire.Progress{Step: d.Verb})
 		w.serial += fmt.Sprintf("reboot, hard: %t\n", d.Hard)

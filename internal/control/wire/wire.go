@@ -29,6 +29,7 @@ const (
 	PathWorkspaces = Prefix + "/workspaces"          // POST Create → Workspace
 	PathWorkspace  = Prefix + "/workspaces/{ws}"     // GET → Workspace
 	PathPlan       = Prefix + "/plan"                // POST PlanRequest → verb.Plan
+	PathLease      = Prefix + "/lease/{ws}"          // POST → {} and then nothing: an attached throw-away lives as long as the connection
 	PathDo         = Prefix + "/do"                  // POST Do → Progress per line, the last has Done
 	PathLogs       = Prefix + "/logs/{ws}/{kind}"    // GET → the ring's bytes; ?follow=1; ?tail=LINES
 	PathAttach     = Prefix + "/attach/{ws}"         // POST Attach, Upgrade → frames
@@ -108,6 +109,8 @@ type Create struct {
 	Image     string `json:"image,omitempty"` // empty: the newest at the first start
 	Color     string `json:"color,omitempty"`
 	Notes     string `json:"notes,omitempty"`
+
+	Throwaway vm.Throwaway `json:"throwaway,omitempty"` // deleted when its machine stops
 }
 
 // Do asks for a verb. The answer is a stream of [Progress].
