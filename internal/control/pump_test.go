@@ -12,7 +12,6 @@ import (
 
 	"bromure.io/tui/internal/control"
 	"bromure.io/tui/internal/control/wire"
-	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm/guest"
 )
 
