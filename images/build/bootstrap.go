@@ -158,11 +158,8 @@ func (p *plan) explain(err error, said string) error {
 	}
 	lines = lines[max(0, len(lines)-6):]
 	err = fmt.Errorf("mmdebstrap: %w: %s", err, strings.Join(lines, "; "))
-	switch {
-	case strings.Contains(said, "/etc/subuid") || strings.Contains(said, "newuidmap"):
+	if strings.Contains(said, "/etc/subuid") || strings.Contains(said, "newuidmap") {
 		return problem.Wrap(problem.Missing, err, "", "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER")
-	case strings.Contains(said, "No space left on device"):
-		return problem.Wrap(problem.Failed, err, "", "Make room: a build needs about 2 GB where the images are and 1.5 GB in the temporary directory ($TMPDIR).")
 	}
 	return problem.Wrap(problem.Failed, err, "", fmt.Sprintf("Check that these answer: %s.", p.hosts()))
 }

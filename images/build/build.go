@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) (images.Ref, error) {
 		return "", problem.Wrap(problem.Interrupted, err, "build the image", "")
 	case errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "No space left on device"):
 		return "", problem.Wrap(problem.Failed, err, "build the image",
-			"Make room: a build needs about 2 GB below "+o.ImagesDir+" and 1.5 GB in the temporary directory ($TMPDIR).")
+			"Make room: a build needs about 1 GB below "+o.ImagesDir+" and 1 GB in the temporary directory ($TMPDIR).")
 	}
 	return "", fmt.Errorf("build the image: %w", err)
 }

@@ -18,7 +18,7 @@ type distro struct {
 	releases   map[string]string // suite → version, of the suites that were looked at
 	components []string          // the archive's own
 	keyrings   []string          // where its key may be on a host; the first is where it is in the image too
-	keyPackage string            // what brings the key to a host of another distribution
+	keyHint    string            // how the key comes to a host
 	mirrors    map[string]mirror // by Go architecture, for a host that has no sources of it
 	packages   []string          // beyond what the variant "minbase" brings
 	kernels    map[string]string // by Go architecture: the package that depends on the current kernel
@@ -40,7 +40,7 @@ var distros = map[string]*distro{
 		releases:   map[string]string{"bookworm": "12", "trixie": "13"},
 		components: []string{"main", "contrib", "non-free", "non-free-firmware"},
 		keyrings:   []string{"/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"},
-		keyPackage: "debian-archive-keyring",
+		keyHint:    "sudo apt-get install debian-archive-keyring",
 		mirrors: map[string]mirror{
 			"amd64": {"http://deb.debian.org/debian", "http://deb.debian.org/debian-security"},
 			"arm64": {"http://deb.debian.org/debian", "http://deb.debian.org/debian-security"},
@@ -53,7 +53,7 @@ var distros = map[string]*distro{
 		releases:   map[string]string{"noble": "24.04"},
 		components: []string{"main", "restricted", "universe", "multiverse"},
 		keyrings:   []string{"/usr/share/keyrings/ubuntu-archive-keyring.gpg"},
-		keyPackage: "ubuntu-keyring",
+		keyHint:    "Install the package ubuntu-keyring or ubuntu-archive-keyring, or copy the file from an Ubuntu machine.",
 		mirrors: map[string]mirror{
 			"amd64": {"http://archive.ubuntu.com/ubuntu", "http://security.ubuntu.com/ubuntu"},
 			"arm64": {"http://ports.ubuntu.com/ubuntu-ports", "http://ports.ubuntu.com/ubuntu-ports"},
@@ -137,8 +137,7 @@ func makePlan(host fs.FS, id, suite, arch string) (*plan, error) {
 		}
 	}
 	if p.keyring == "" {
-		return nil, problem.New(problem.Missing, fmt.Sprintf("the keys that sign the packages of %s are not on this host (%s)", id, d.keyrings[0]),
-			"sudo apt-get install "+d.keyPackage)
+		return nil, problem.New(problem.Missing, fmt.Sprintf("the keys that sign the packages of %s are not on this host (%s)", id, d.keyrings[0]), d.keyHint)
 	}
 	if id == hostID {
 		p.sources = d.choose(readSources(host), hostSuite, suite)

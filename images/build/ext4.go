@@ -96,7 +96,8 @@ func (fs filesystem) run(ctx context.Context, conf string, complaints func(strin
 	}
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "E2FSPROGS_FAKE_TIME="+strconv.FormatInt(fs.epoch.Unix(), 10), "MKE2FS_CONFIG="+conf, "E2FSCK_CONFIG=/dev/null")
-	var stdout, stderr tail
+	var stdout tail
+	var stderr head
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
 	if ctx.Err() != nil {
@@ -125,6 +126,9 @@ func debugfsComplaints(stderr string) string {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "debugfs 1.") {
 			out = append(out, line)
 		}
+	}
+	if len(out) > 3 { // it goes on after an error: the others are consequences
+		out = append(out[:3], "and so on")
 	}
 	return strings.Join(out, "; ")
 }

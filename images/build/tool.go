@@ -47,3 +47,13 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 func (t *tail) String() string { return string(t.b) }
+
+// head keeps the first 8 KiB that are written to it, for programs that go on after an error.
+type head struct{ b []byte }
+
+func (h *head) Write(p []byte) (int, error) {
+	h.b = append(h.b, p[:min(len(p), maxTail-len(h.b))]...)
+	return len(p), nil
+}
+
+func (h *head) String() string { return string(h.b) }
