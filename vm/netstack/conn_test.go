@@ -349,6 +349,29 @@ func TestConnKeepsTheContractOfNet(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 
+	// The same for a Write that waits for a guest that does not read.
+	h.mustDial(t, addr, 4)
+	c = <-conns
+	wrote := make(chan error, 1)
+	started := make(chan struct{})
+	go func() {
+		b := make([]byte, 1<<20)
+		for first := true; ; first = false {
+			if _, err := c.Write(b); err != nil {
+				wrote <- err
+				return
+			}
+			if first {
+				close(started)
+			}
+		}
+	}()
+	<-started
+	c.Close()
+	if err := <-wrote; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a Write that was under way: %v", err)
+	}
+
 	// Reset is seen by the guest as one.
 	g := h.mustDial(t, addr, 2)
 	c = <-conns

@@ -148,6 +148,19 @@ func TestEviction(t *testing.T) {
 	}
 }
 
+// A name of an earlier boot that is evicted in this one: the guest may have asked for it, so its address is spent.
+func TestEvictedNameOfAnEarlierBoot(t *testing.T) {
+	n := newNames(1)
+	old := mustName(t, n, "old.example")
+	n.NewBoot()
+	if again := mustName(t, n, "old.example"); again != old {
+		t.Fatalf("%s became %s", old, again)
+	}
+	if next := mustName(t, n, "new.example"); next == old {
+		t.Errorf("%s was given to a second name", old)
+	}
+}
+
 // The order in which names were asked for survives, so that the right one is evicted.
 func TestOrderSurvives(t *testing.T) {
 	n := newNames(2)
