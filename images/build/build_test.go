@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -268,47 +267,4 @@ func TestKilledBuild(t *testing.T) {
 	if d := cmp.Diff([]string{layout.BuildLock, string(ref)}, names(t, dir)); d != "" {
 		t.Error(d)
 	}
-}
-
-// TestRealBuild builds an image of this host's distribution and expects the bytes of an earlier build: of BROMURE_TEST_IMAGE where
-// that has the same packages, else of a second one. It needs the network, mmdebstrap and minutes.
-func TestRealBuild(t *testing.T) {
-	if os.Getenv("BROMURE_TEST_IMAGE_BUILD") == "" {
-		t.Skip("set BROMURE_TEST_IMAGE_BUILD=1 to build real images from this host's package sources")
-	}
-	first := realBuild(t)
-	earlier, err := readManifest(os.Getenv("BROMURE_TEST_IMAGE"))
-	if err != nil || cmp.Diff(earlier.Packages, first.Packages) != "" {
-		t.Logf("no earlier image of the same packages (%v): building a second one", err)
-		earlier = realBuild(t)
-	}
-	if first.Ref != earlier.Ref {
-		t.Errorf("built twice from the same packages: %s and %s: %s", earlier.Ref, first.Ref, cmp.Diff(earlier, first))
-	}
-}
-
-// realBuild builds in a directory of its own, so that nothing of the place may get in.
-func realBuild(t *testing.T) images.Manifest {
-	t.Helper()
-	dir := t.TempDir()
-	began := time.Now()
-	ref, err := Run(t.Context(), Options{ImagesDir: dir, Progress: func(p Progress) {
-		t.Logf("%6.1f s  %s %s", time.Since(began).Seconds(), p.Step, p.Note)
-	}})
-	if err != nil {
-		t.Fatalf("%v (%s)", err, problem.HintOf(err))
-	}
-	m, err := readManifest(filepath.Join(dir, string(ref)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func readManifest(dir string) (images.Manifest, error) {
-	ref, err := images.ParseRef(filepath.Base(dir))
-	if err != nil {
-		return images.Manifest{}, err
-	}
-	return store.Store{Dir: filepath.Dir(dir)}.Get(ref)
 }
