@@ -93,6 +93,15 @@ func newPrune(a *app, run runRemoveFunc) *cobra.Command {
 	}, run)
 }
 
+func newUninstall(a *app, run runRemoveFunc) *cobra.Command {
+	return newRemove(a, verb.Uninstall, &cobra.Command{
+		Use: "uninstall", Short: "Delete everything that the program keeps",
+		Long:    "Delete every workspace, every base image and all settings, and stop the daemon. The program itself stays.",
+		Example: "  NAME uninstall --plan\n  NAME uninstall",
+		Args:    exactly(0, ""), ValidArgsFunction: cobra.NoFileCompletions,
+	}, run)
+}
+
 // runRemove shows the plan, asks, and has it carried out. What is carried out is what was shown: when
 // something changes meanwhile, nothing is removed and the new plan is shown.
 func runRemove(ctx context.Context, a *app, o removeOptions) error {

@@ -42,7 +42,7 @@ A workspace is addressed by its name, its ID, or the beginning of its ID.`,
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", "text", "text or json")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "print IDs only, and no progress")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(newVM(a), newWorkspaces(a), newImage(a), newDoctor(a), newDaemon(a), newCompletion(a), newVersion(a))
+	root.AddCommand(newVM(a), newWorkspaces(a), newImage(a), newUninstall(a, runRemove), newDoctor(a), newDaemon(a), newCompletion(a), newVersion(a))
 	nameExamples(root, a.Name)
 	return root
 }

@@ -54,12 +54,13 @@ type Daemon struct {
 	remover *removal.Remover
 	dirty   chan struct{} // capacity 1: the snapshot is out of date
 
-	mu       sync.Mutex
-	entries  map[vm.ID]*entry
-	closing  bool
-	building int // image builds under way
-	removing int // removals of images under way: nothing starts meanwhile
-	caps     vm.Capabilities
+	mu          sync.Mutex
+	entries     map[vm.ID]*entry
+	closing     bool
+	building    int  // image builds under way
+	uninstalled bool // nothing is left to serve
+	removing    int  // removals of images under way: nothing starts meanwhile
+	caps        vm.Capabilities
 
 	ops  sync.WaitGroup  // operations under way
 	life context.Context // of operations: it ends only when the daemon must go at once
@@ -103,6 +104,11 @@ func Run(ctx context.Context, opts Options) error {
 	d.log.Info("daemon begins", "version", opts.Version, "pid", os.Getpid(), "root", opts.Root)
 	if err := d.remover.Recover(); err != nil {
 		d.log.Error("finish removals that were cut short", "error", err)
+	}
+	if d.uninstalled { // the last daemon was cut short in the middle of it
+		l.Close()
+		d.removeRoot()
+		return problem.New(problem.Refused, "an uninstall that was cut short is finished now", "Start again to begin anew.")
 	}
 	d.adoptAll()
 	return d.serve(ctx, l)
@@ -164,6 +170,9 @@ func (d *Daemon) serve(ctx context.Context, l net.Listener) error {
 	done()
 	cancel()
 	wg.Wait()
+	if d.uninstalled {
+		d.removeRoot()
+	}
 	// Only what is empty goes: machines that live on have their sockets there.
 	_ = os.Remove(d.opts.Runtime.Machines())
 	_ = os.Remove(string(d.opts.Runtime))

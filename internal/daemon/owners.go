@@ -31,11 +31,14 @@ func (d *Daemon) newRemover() *removal.Remover {
 				return workspaceOwner{d}, nil
 			case verb.ImageRm, verb.ImagePrune:
 				return imageOwner{d}, nil
+			case verb.Uninstall:
+				return installationOwner{d}, nil
 			}
 			return nil, problem.New(problem.Usage, fmt.Sprintf("%q removes nothing", v), "")
 		},
 		After: map[string]func(string) error{
 			afterForgetDisk: d.forgetDisk,
+			afterLeave:      d.leaveForGood,
 			afterReleaseMAC: func(id string) error { return d.store.Release(context.Background(), vm.ID(id)) },
 		},
 		Now: d.now,

@@ -42,6 +42,10 @@ func (d *Daemon) carryOut(ctx context.Context, planID string, report func(wire.P
 	report(wire.Progress{Step: "remove"})
 	// A removal that has begun is finished, whoever goes away meanwhile.
 	p, err := d.remover.Do(context.WithoutCancel(ctx), planID)
+	if err == nil && p.Verb == verb.Uninstall {
+		d.leaveSoon()
+		return wire.Progress{}, nil
+	}
 	if err == nil && p.Verb == verb.Delete {
 		d.forget(vm.ID(p.Subject.ID))
 	}

@@ -45,6 +45,10 @@ func (f *Fake) plan(p wire.PlanRequest) (verb.Plan, error) {
 		}
 		return plan, nil
 	}
+	if p.Verb == verb.Uninstall {
+		return verb.Plan{Verb: p.Verb, Subject: verb.Subject{Kind: "installation", ID: "installation", Name: "uninstall"},
+			Losses: []verb.Item{{Owner: "installation", Kind: "workspaces", What: "the workspaces", Path: "workspaces"}}}, nil
+	}
 	w, err := f.find(p.Subject)
 	if err != nil {
 		return verb.Plan{}, err
