@@ -18,11 +18,16 @@ import (
 // gatedNIC holds up what is written until it is opened.
 type gatedNIC struct {
 	io.ReadWriteCloser
+	entered chan struct{} // has room for one
 	open    chan struct{}
 	written atomic.Int32
 }
 
 func (g *gatedNIC) Write(b []byte) (int, error) {
+	select {
+	case g.entered <- struct{}{}:
+	default:
+	}
 	<-g.open
 	g.written.Add(1)
 	return len(b), nil
@@ -36,14 +41,17 @@ func TestLastFramesLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 		host, nic := netstacktest.Pipe()
-		gate := &gatedNIC{ReadWriteCloser: host, open: make(chan struct{})}
+		gate := &gatedNIC{ReadWriteCloser: host, entered: make(chan struct{}, 1), open: make(chan struct{})}
 		if err := s.Attach(gate); err != nil {
 			t.Fatal(err)
 		}
 		const n = 5
-		for range n {
+		for i := range n {
 			if _, err := nic.Write(ethernetFrame("ff:ff:ff:ff:ff:ff", testMAC, typeARP, arpRequest(testMAC, "192.168.127.2", "192.168.127.1"))); err != nil {
 				t.Fatal(err)
+			}
+			if i == 0 {
+				<-gate.entered // the others wait behind it
 			}
 		}
 		waitFor(t, func() bool { return s.Stats().FramesIn == n })
