@@ -120,6 +120,7 @@ func TestReboot(t *testing.T) {
 	}
 
 	// A power-off from inside is an end in good order.
+	i.sh("w", "systemctl is-system-running --wait || true") // before that systemd takes no such order
 	i.run(nil, "vm", "exec", "--root", "w", "--", "systemctl", "poweroff")
 	if w := i.waitState("w", vm.Off); w.Failure != nil {
 		t.Errorf("after a power-off: %+v", w.Failure)
