@@ -52,6 +52,7 @@ type Daemon struct {
 	backend vm.Backend
 	hub     *snapshot.Hub
 	remover *removal.Remover
+	usage   usages
 	dirty   chan struct{} // capacity 1: the snapshot is out of date
 
 	mu          sync.Mutex

@@ -63,11 +63,12 @@ func (d *Daemon) view(ws vm.Workspace, invalid error) wire.Workspace {
 		v.State, v.Invalid = vm.Broken, invalid.Error()
 	}
 	dir := d.opts.Root.Workspace(string(ws.ID))
-	if u, err := disk.Stat(dir.Disk()); err == nil {
-		v.DiskOwn = u.Allocated
+	shares := ws.CloneKind == string(disk.Reflink) || ws.CloneKind == string(disk.Clonefile)
+	if u, err := d.usage.of(dir.Disk(), shares); err == nil {
+		v.DiskOwn = u.Own()
 	}
-	if u, err := disk.Stat(dir.Home()); err == nil {
-		v.HomeOwn = u.Allocated
+	if u, err := d.usage.of(dir.Home(), false); err == nil {
+		v.HomeOwn = u.Own()
 	}
 	mark, err := d.store.Compromise(ws.ID)
 	if err != nil {

@@ -83,7 +83,7 @@ type Workspace struct {
 	Started     time.Time      `json:"started,omitzero"` // of the machine
 	Accelerator vm.Accelerator `json:"accelerator,omitempty"`
 	Steps       []Step         `json:"steps,omitempty"` // of the start in progress or of the last one
-	DiskOwn     int64          `json:"disk_own"`        // allocated bytes of disk.img
+	DiskOwn     int64          `json:"disk_own"`        // bytes of disk.img that it shares with nothing
 	HomeOwn     int64          `json:"home_own"`
 	Stats       *guest.Stats   `json:"stats,omitempty"`
 	Ports       []guest.Port   `json:"ports,omitempty"`
