@@ -252,6 +252,7 @@ func FuzzFrames(f *testing.F) {
 		fromGuest("203.0.113.1", protoUDP, udpPacket(443, nil)),
 		fromGuest("203.0.113.1", protoICMP, append([]byte{3, 4, 0, 0, 0, 0, 5, 0}, ipv4Packet("203.0.113.1", "192.168.127.2", protoTCP, synPacket(80, 1))...)),
 		ethernetFrame("ff:ff:ff:ff:ff:ff", testMAC, typeARP, arpRequest(testMAC, "192.168.127.2", "192.168.127.1")),
+		fromGuest("203.0.113.1", protoTCP, append(synPacket(2, 80), make([]byte, 2*smallFrame)...)),
 		make([]byte, 14),
 	}
 	for _, s := range seeds {
