@@ -56,8 +56,12 @@ const maxJump = time.Second
 // jumped says whether the wall clock moved by more than time that passed: the host slept, or somebody set it.
 // Guests sleep with their host and do not notice.
 func jumped(before, after time.Time) bool {
-	wall := after.Round(0).Sub(before.Round(0)) // Round strips the monotonic reading
-	return (wall - after.Sub(before)).Abs() > maxJump
+	return jumpedBy(before.Round(0), after.Round(0), after.Sub(before)) // Round strips the monotonic reading
+}
+
+// jumpedBy is jumped with the two clocks apart: wall times without a monotonic reading, and what passed by the monotonic clock.
+func jumpedBy(before, after time.Time, passed time.Duration) bool {
+	return (after.Sub(before) - passed).Abs() > maxJump
 }
 
 // setClocks gives every guest that answers the host's time.
