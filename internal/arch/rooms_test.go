@@ -29,13 +29,13 @@ var rooms = []room{
 	// 1. Leaves.
 	{"internal/verb", nil, "the catalogue of what a user can do"},
 	{"internal/layout", nil, "names every path and opens no file"},
-	{"internal/atomicfile", nil, "writes files whole or not at all"},
+	{"internal/failpoint", nil, "where a test can end the process; whatever changes the disk marks its steps with it"},
+	{"internal/atomicfile", []string{"internal/failpoint"}, "writes files whole or not at all"},
 	{"internal/needle", nil, "encodings and searching; knows no secret"},
 	{"internal/problem", nil, "errors with a kind and a hint"},
 	{"internal/printable", nil, "hostile text made safe to show"},
 	{"internal/cpio", nil, "a file format"},
 	{"internal/ring", []string{"internal/layout", "internal/atomicfile"}, "log files of bounded size"},
-	{"internal/failpoint", nil, "where a test can end the process"},
 	{"internal/arch", nil, "these tests"},
 	{"vm/guest", nil, "words that the guest program shares: whatever it imports is in the guest"},
 

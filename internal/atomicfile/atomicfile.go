@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"bromure.io/tui/internal/failpoint"
 )
 
 // Write puts data into the file at path: a temporary file beside it, created
@@ -51,6 +53,7 @@ func Create(path string, mode os.FileMode) (*File, error) {
 			return nil, fmt.Errorf("write %s: %w", path, err)
 		}
 		if ours, _ := claim(f, name); ours {
+			failpoint.Here("atomicfile: " + base + " begun")
 			return &File{File: f, path: path}, nil
 		}
 		f.Close() // Sweep was faster, and has removed it or will
@@ -89,9 +92,13 @@ func (f *File) Commit() error { return f.commit(os.Rename) }
 func (f *File) CommitNew() error { return f.commit(renameNew) }
 
 func (f *File) commit(rename func(from, to string) error) error {
+	base := filepath.Base(f.path)
 	err := f.Sync()
-	if err == nil && f.Before != nil {
-		err = f.Before()
+	if err == nil {
+		failpoint.Here("atomicfile: " + base + " written")
+		if f.Before != nil {
+			err = f.Before()
+		}
 	}
 	if err == nil {
 		// The descriptor, and with it the lock, is kept until the file has its name: Sweep must not see it unlocked.
@@ -102,6 +109,7 @@ func (f *File) commit(rename func(from, to string) error) error {
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
 	f.done = true
+	failpoint.Here("atomicfile: " + base + " has its name")
 	if err := errors.Join(f.Close(), SyncDir(filepath.Dir(f.path))); err != nil {
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"os"
 
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/vm"
 )
 
@@ -12,11 +13,13 @@ func (d *Daemon) gone(m *machine) {
 	m.mu.Lock()
 	asked := m.asked
 	m.mu.Unlock()
+	failpoint.Here("machine: gone")
 	m.logs.note("machine: gone")
 	m.Close()
 	if err := os.RemoveAll(string(m.spec.Dir)); err != nil {
 		d.log.Warn("remove a machine's sockets", "workspace", m.ws.ID, "error", err)
 	}
+	failpoint.Here("runtime directory: removed")
 	var failure *vm.Failure
 	if !asked {
 		failure = &vm.Failure{

@@ -14,6 +14,7 @@ import (
 	"bromure.io/tui/images"
 	"bromure.io/tui/internal/atomicfile"
 	"bromure.io/tui/internal/boot"
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
@@ -133,6 +134,7 @@ func (h *host) Prepare(ctx context.Context, ws vm.Workspace, img boot.Image) (vm
 	if err := layout.Ensure(string(dir)); err != nil {
 		return vm.Spec{}, err
 	}
+	failpoint.Here("runtime directory: made")
 	spec := vm.Spec{
 		Workspace: ws,
 		Disk:      h.dir().Disk(),
@@ -178,6 +180,7 @@ func (h *host) writeBoot(spec vm.Spec, img boot.Image, binary []byte) error {
 	if err != nil {
 		return fmt.Errorf("write the boot archive: %w", err)
 	}
+	failpoint.Here("runtime directory: boot archive written")
 	data, err := json.Marshal(h.keys)
 	if err != nil {
 		return err
@@ -189,6 +192,7 @@ func (h *host) Discard(id vm.ID) {
 	if err := os.RemoveAll(string(h.d.opts.Runtime.Machine(string(id)))); err != nil {
 		h.d.log.Warn("remove the runtime directory", "workspace", id, "error", err)
 	}
+	failpoint.Here("runtime directory: removed")
 }
 
 func (h *host) Capabilities(ctx context.Context) (vm.Capabilities, error) {
@@ -212,6 +216,7 @@ func (h *host) StartMachine(ctx context.Context, spec vm.Spec) (vm.Machine, erro
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Here("machine: started")
 	if err := h.d.store.SetMachine(h.id, m.Record(), spec); err != nil {
 		kill, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()

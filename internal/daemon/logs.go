@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/ring"
 	"bromure.io/tui/vm/guest"
@@ -39,6 +40,7 @@ func openLogs(dir layout.WorkspaceDir) (*logs, error) {
 			return nil, fmt.Errorf("open the %s log: %w", r.kind, err)
 		}
 		*r.to = w
+		failpoint.Here("log: " + string(r.kind) + " opened")
 	}
 	return l, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"bromure.io/tui/internal/control/wire"
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/internal/verb"
 	"bromure.io/tui/vm"
@@ -64,6 +65,7 @@ func (d *Daemon) discard(id vm.ID) {
 	if err != nil || ws.Throwaway == "" {
 		return
 	}
+	failpoint.Here("throw-away: to be deleted")
 	if _, err := d.remover.Unasked(context.Background(), verb.Delete, string(id)); err != nil {
 		d.log.Error("delete a throw-away workspace", "workspace", id, "error", err)
 		return

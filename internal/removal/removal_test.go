@@ -315,17 +315,19 @@ func TestCutShortAnywhere(t *testing.T) {
 			if err := next.Recover(); err != nil {
 				t.Fatalf("%s cut at point %d (%s): %v", v, n, at, err)
 			}
+			// The journal decides: until it has its name nothing has happened, from then on everything will.
+			decided := !strings.HasSuffix(at, journalName+" begun") && !strings.HasSuffix(at, journalName+" written")
 			after := slices.Sorted(maps.Keys(f.tree(t)))
 			want := slices.Collect(maps.Keys(before))
 			want = slices.DeleteFunc(want, func(path string) bool {
-				return v == verb.Delete && strings.HasPrefix(path, "workspaces/ws/") || path == "workspaces/ws/disk.img"
+				return decided && (v == verb.Delete && strings.HasPrefix(path, "workspaces/ws/") || path == "workspaces/ws/disk.img")
 			})
 			slices.Sort(want)
 			if !slices.Equal(after, want) {
 				t.Errorf("%s cut at point %d (%s): left %v, want %v", v, n, at, after, want)
 			}
-			if v == verb.Delete && f.after == 0 {
-				t.Errorf("cut at point %d (%s): what follows the removal was not done", n, at)
+			if done := f.after > 0; done != (decided && v == verb.Delete) {
+				t.Errorf("cut at point %d (%s): what follows the removal was done: %v", n, at, done)
 			}
 		}
 	}

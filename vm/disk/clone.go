@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bromure.io/tui/internal/atomicfile"
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
@@ -83,6 +84,7 @@ func clone(ctx context.Context, src, dst string, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	failpoint.Here("disk: cloned")
 	if o.Record != nil {
 		to.Before = func() error { return o.Record(r) }
 	}

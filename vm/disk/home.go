@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bromure.io/tui/internal/atomicfile"
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm/guest"
@@ -58,6 +59,7 @@ func makeHome(ctx context.Context, path string, size int64, mke2fs string) error
 		if err := formatted(ctx, mke2fs, f.File, size); err != nil {
 			return err
 		}
+		failpoint.Here("disk: home formatted")
 	}
 	err = f.CommitNew()
 	if errors.Is(err, fs.ErrExist) {

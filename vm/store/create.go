@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"bromure.io/tui/internal/atomicfile"
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
@@ -83,7 +84,7 @@ func (r *registry) build(ws *vm.Workspace, entries []Entry) (err error) {
 	if err := os.Mkdir(string(tmp), layout.DirMode); err != nil {
 		return err
 	}
-	r.s.pause("directory")
+	failpoint.Here("create: directory")
 	defer func() {
 		if err != nil {
 			// On a full disk the index cannot be written: then Open releases the address together with the
@@ -96,14 +97,16 @@ func (r *registry) build(ws *vm.Workspace, entries []Entry) (err error) {
 	if ws.MAC, err = r.reserve(ws.ID, entries, vm.NewMAC); err != nil {
 		return err
 	}
-	r.s.pause("address")
+	failpoint.Here("create: address")
 	if err := os.Mkdir(tmp.Logs(), layout.DirMode); err != nil {
 		return err
 	}
+	failpoint.Here("create: logs")
 	lock, err := os.OpenFile(tmp.Lock(), os.O_RDWR|os.O_CREATE|os.O_EXCL, layout.FileMode)
 	if err != nil {
 		return err
 	}
+	failpoint.Here("create: lock")
 	lock.Close() // empty, and [Store.Lock] makes one that a power cut has lost
 	data, err := encode(*ws)
 	if err != nil {
@@ -112,11 +115,11 @@ func (r *registry) build(ws *vm.Workspace, entries []Entry) (err error) {
 	if err := atomicfile.Write(tmp.Config(), data, layout.FileMode); err != nil { // syncs tmp, too
 		return err
 	}
-	r.s.pause("content")
+	failpoint.Here("create: content")
 	if err := os.Rename(string(tmp), string(dir)); err != nil {
 		return err
 	}
-	r.s.pause("name")
+	failpoint.Here("create: name")
 	if err := atomicfile.SyncDir(r.s.Root.Workspaces()); err != nil {
 		return errors.Join(err, os.Rename(string(dir), string(tmp)))
 	}

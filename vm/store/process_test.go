@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
@@ -39,12 +40,12 @@ func child(verb string, root layout.Root, arg string) {
 	case "create":
 		_, err = s.Create(context.Background(), NewWorkspace{Name: arg})
 	case "create-until": // goes no further than the named step
-		s.paused = func(step string) {
-			if step == arg {
+		failpoint.Set(func(step string) {
+			if step == "create: "+arg {
 				fmt.Println("paused")
 				io.Copy(io.Discard, stdin)
 			}
-		}
+		})
 		_, err = s.Create(context.Background(), NewWorkspace{Name: "unfinished"})
 	case "lock":
 		_, err = s.Lock(vm.ID(arg))

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"bromure.io/tui/internal/atomicfile"
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm"
@@ -29,8 +30,6 @@ import (
 type Store struct {
 	Root  layout.Root
 	Clock func() time.Time // nil: time.Now
-
-	paused func(step string) // for tests: called between the steps of a creation
 }
 
 // Open makes the directories that are missing, sweeps what crashes have left, and rebuilds the index of
@@ -57,12 +56,6 @@ func Open(root layout.Root) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-func (s *Store) pause(step string) {
-	if s.paused != nil {
-		s.paused(step)
-	}
 }
 
 // ensure makes the directories. The root itself may be one that the user has chosen and that others may enter;
@@ -116,6 +109,7 @@ func (r *registry) sweep() error {
 			if err := tree.RemoveAll(name); err != nil {
 				return err
 			}
+			failpoint.Here("sweep: unfinished workspace removed")
 			if err := r.release(parsed); err != nil && !problem.IsFull(err) {
 				return err
 			}

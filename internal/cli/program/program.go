@@ -9,6 +9,7 @@ import (
 
 	"bromure.io/tui/internal/cli"
 	"bromure.io/tui/internal/daemon"
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/problem"
 )
 
@@ -28,6 +29,9 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	}
 	if err := opts.FromEnv(os.Getenv); err != nil {
 		return err
+	}
+	if err := failpoint.FromEnv(os.Getenv); err != nil {
+		return problem.Wrap(problem.Usage, err, "", "")
 	}
 	err := daemon.Run(ctx, opts)
 	if errors.Is(err, daemon.ErrRunning) {
