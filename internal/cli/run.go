@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bromure.io/tui/internal/control"
 	"bromure.io/tui/internal/control/wire"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/vm/guest"
@@ -53,10 +54,12 @@ machine goes on running afterwards; "vm stop" stops it. Into one that runs alrea
 With --rm it makes a throw-away workspace instead, which is deleted when its machine stops, whatever stops it: its command or
 its console has ended, this program is gone, or with -d somebody stopped it. A reboot of the guest is not a stop.
 
-Without a command and without a terminal, or with -d, it prints the ID.`,
+With -d it leaves the machine to itself and prints the ID; a command then runs in the console "run", where
+"vm attach --console run" finds it and what it printed. Without a command and without a terminal it is the same.`,
 		Example: `  NAME vm run api                     start it and attach to its console
   NAME vm run api -- make test        start it and run a command
   NAME vm run -d api                  only start it
+  NAME vm run -d api -- make watch    start it with a command, and come back
   tar c . | NAME vm run api -- tar x  standard input is passed on
   NAME vm run --rm -- sh -c 'exit 7'  in a workspace that is gone afterwards
   NAME vm run --rm --memory 2         a shell in one`,
@@ -74,14 +77,11 @@ Without a command and without a terminal, or with -d, it prints the ID.`,
 			if err := o.checkThrowaway(cmd); err != nil {
 				return err
 			}
-			if o.detach && len(o.argv) > 0 {
-				return usage(cmd, "-d and a command exclude each other; start it with -d, then use vm exec")
-			}
 			return run(cmd.Context(), a, o)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
-	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "only start it")
+	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "start it and leave it to itself")
 	cmd.Flags().BoolVar(&o.throwaway, "rm", false, "in a new workspace that is deleted when its machine stops")
 	cmd.Flags().StringVar(&o.create.Name, "name", "", "with --rm: its name (default one is made up)")
 	cmd.Flags().StringVar(&memory, "memory", "", "with --rm: memory in GB, or as in 512M")
@@ -165,11 +165,16 @@ func runRun(ctx context.Context, a *app, o runOptions) error {
 		return err
 	}
 	switch {
+	case exec != nil && o.detach:
+		if err := a.execDetached(ctx, c, o.ref, o.argv, o.streamFlags); err != nil {
+			return err
+		}
 	case exec != nil:
 		return a.exec(ctx, c, o.ref, *exec, o.interactive)
 	case !o.detach && terminals && !o.noTTY:
 		return a.attach(ctx, c, attachOptions{ref: o.ref, console: guest.DefaultConsole, keys: defaultDetachKeys})
-	case a.json():
+	}
+	if a.json() {
 		return a.printJSON(w)
 	}
 	_, err = fmt.Fprintln(a.Out, w.ID.Short())
@@ -207,4 +212,20 @@ func (a *app) execOf(f streamFlags, argv []string) (guest.Exec, error) {
 		e.Term, e.Size = a.Getenv("TERM"), a.windowSize()
 	}
 	return e, nil
+}
+
+// runConsole is the console in which `vm run -d` starts its command.
+const runConsole = "run"
+
+// execDetached starts a program in a console that the guest holds, and leaves it there.
+func (a *app) execDetached(ctx context.Context, c *control.Client, ref string, argv []string, f streamFlags) error {
+	if f.root || f.dir != "" || len(f.env) > 0 {
+		// A console is a login session of the user's: what such flags would change, the command can change itself.
+		return problem.New(problem.Usage, "--root, --workdir and --env do not go with -d and a command", "Use sudo, cd or env in the command.")
+	}
+	stream, err := c.Attach(ctx, ref, wire.Attach{Console: &guest.Console{Name: runConsole, Argv: argv, Size: guest.Size{Cols: 80, Rows: 24}, Term: "xterm-256color"}})
+	if err != nil {
+		return err
+	}
+	return stream.Close()
 }

@@ -34,7 +34,7 @@ func (a *app) runThrowaway(ctx context.Context, c *control.Client, o runOptions,
 	}
 	ref := string(w.ID)
 	if o.detach {
-		return a.runDetached(ctx, c, ref)
+		return a.runDetached(ctx, c, ref, o)
 	}
 	// The lease outlives ctx: the end of a signal is the orderly end below.
 	release, err := c.Lease(context.WithoutCancel(ctx), ref)
@@ -62,10 +62,17 @@ func (a *app) runThrowaway(ctx context.Context, c *control.Client, o runOptions,
 }
 
 // runDetached only starts it: its machine's end is what deletes it.
-func (a *app) runDetached(ctx context.Context, c *control.Client, ref string) error {
+func (a *app) runDetached(ctx context.Context, c *control.Client, ref string, o runOptions) error {
 	w, err := a.start(ctx, c, ref)
 	if err != nil {
 		return err
+	}
+	if len(o.argv) > 0 {
+		// As with Docker it ends with its command: the machine turns itself off, and with that it is gone.
+		argv := append([]string{"sh", "-c", `"$@"; sudo -n systemctl poweroff`, runConsole}, o.argv...)
+		if err := a.execDetached(ctx, c, ref, argv, o.streamFlags); err != nil {
+			return errors.Join(err, a.endThrowaway(c, ref))
+		}
 	}
 	if a.json() {
 		return a.printJSON(w)

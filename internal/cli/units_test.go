@@ -292,7 +292,7 @@ func TestParsing(t *testing.T) {
 		t.Errorf("%+v, %v", at, err)
 	}
 	for _, args := range [][]string{
-		{"vm", "exec", "w"}, {"vm", "exec", "--", "w", "x"}, {"vm", "exec", "w", "-z", "x"}, {"vm", "run", "w", "-d", "x"},
+		{"vm", "exec", "w"}, {"vm", "exec", "--", "w", "x"}, {"vm", "exec", "w", "-z", "x"},
 		{"vm", "run", "-rf"}, {"vm", "run", "--", "-rf"}, {"vm", "exec", "../x", "y"}, {"-o", "xml", "vm", "stop", "a"},
 		{"vm", "stop", "--timeout", "-1s", "a"}, {"vm", "attach"}, {"ws", "create", "--cpus", "0"}, {"nonsense"}, {"vm", "nonsense"},
 	} {
