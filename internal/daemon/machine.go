@@ -132,9 +132,7 @@ func (m *machine) dial(ctx context.Context) (*link.Link, error) {
 	const pause = 15 * time.Millisecond // a refused try costs next to nothing on either side
 	for {
 		l, err := link.Dial(ctx, func(ctx context.Context) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, 120*time.Millisecond) // a SYN that got lost is not sent again for a second
-			defer cancel()
-			return m.seg.Dial(ctx, guest.SSHPort)
+			return m.seg.Dial(ctx, guest.SSHPort) // which tries again where a SYN may have got lost
 		}, m.keys, guest.User)
 		if err == nil {
 			return l, nil
