@@ -156,6 +156,9 @@ func (m *machine) begin() {
 
 // keepLink dials again when the connection is lost, as after a reboot of the guest.
 func (m *machine) keepLink() {
+	if m.keys.IsZero() {
+		return // lost with a runtime directory: this machine can only be killed
+	}
 	for {
 		l := m.link.Load()
 		if l == nil {
