@@ -160,7 +160,7 @@ func (i *install) nothingLeft(when string) {
 		if err := json.Unmarshal([]byte(out), &list); err != nil {
 			i.t.Fatalf("list: %v in %s", err, out)
 		}
-		dirs, _ := filepath.Glob(filepath.Join(i.root, "workspaces", "*"))
+		dirs, _ := filepath.Glob(filepath.Join(i.root, "workspaces", "[0-9a-f]*"))
 		if len(list) == 0 && len(i.qemus()) == 0 && len(dirs) == 0 {
 			return
 		}
