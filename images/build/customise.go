@@ -186,7 +186,8 @@ func (p *plan) configure(t tree, k kernelFiles, epoch time.Time) error {
 	t.put("etc/machine-id", 0o444, "") // systemd makes one at the first boot, without its first-boot questions
 	t.symlink("var/lib/dbus/machine-id", "/etc/machine-id")
 	t.put("etc/fstab", 0o644, "# The guest program mounts / and "+guest.HomeDir+" before systemd starts.\n")
-	t.put("etc/hosts", 0o644, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n")
+	// The kernel runs without IPv6: a server that asks where "localhost" is must not be told ::1.
+	t.put("etc/hosts", 0o644, "127.0.0.1\tlocalhost\n")
 	t.put("etc/resolv.conf", 0o644, "nameserver "+guest.GatewayAddress+"\n")
 	t.put("etc/default/locale", 0o644, "LANG=C.UTF-8\n")
 	t.put("etc/sudoers.d/90-"+guest.User, 0o440, guest.User+" ALL=(ALL:ALL) NOPASSWD: ALL\n")

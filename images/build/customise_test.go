@@ -110,6 +110,7 @@ func TestCleanAndConfigure(t *testing.T) {
 		"etc/shadow":                   "root:*:" + day + ":0:99999:7:::\nman:*:" + day + ":0:99999:7:::\nubuntu:*:" + day + ":0:99999:7:::\n",
 		"etc/group":                    "root:x:0:\nadm:x:4:syslog,ubuntu\nsudo:x:27:ubuntu\nubuntu:x:1000:\n",
 		"etc/gshadow":                  "root:*::\nadm:*::syslog,ubuntu\nsudo:*::ubuntu\nubuntu:!::\n",
+		"etc/hosts":                    "127.0.0.1\tlocalhost\n",
 		"etc/machine-id":               "",
 		"etc/resolv.conf":              "nameserver 192.168.127.1\n",
 		"etc/sudoers.d/90-ubuntu":      "ubuntu ALL=(ALL:ALL) NOPASSWD: ALL\n",
