@@ -87,18 +87,13 @@ func (l *Link) session(ctx context.Context, request string, what any) (*Session,
 	}
 	s.Stdin = stdin{s}
 	go s.watch()
-	// The answer to the request is not waited for here: output follows it without a round trip in between.
-	refused := make(chan struct{})
-	go func() {
-		if ok, err := ch.SendRequest(request, true, payload); err == nil && !ok {
-			close(refused)
-		}
-	}()
+	// No answer is asked for: what the program prints, or why it could not be started, is one.
+	if _, err := ch.SendRequest(request, false, payload); err != nil {
+		_ = s.Close()
+		return nil, s.explain("start a program in the guest", err)
+	}
 	go func() {
 		select {
-		case <-refused:
-			s.end(guest.Exit{Code: -1}, fmt.Errorf("the guest does not know the request %q: it was booted by another version", request))
-			s.Close()
 		case <-ctx.Done():
 			s.Close()
 		case <-s.done:

@@ -6,29 +6,36 @@
 package login
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync"
+	"time"
 )
 
-// Etc is where accounts and system-wide settings are, passwd(5) and so on.
-const Etc = "/etc"
-
-// maxFile bounds how much of a file in /etc is read, in bytes.
-const maxFile = 1 << 20
+// Dir is where accounts and system-wide settings are.
+const Dir = "/etc"
 
 // maxGroups is the kernel's NGROUPS_MAX.
 const maxGroups = 65536
 
 // ErrUnknown is returned for a user that passwd(5) does not have.
 var ErrUnknown = errors.New("no such user")
+
+// Etc is a directory like /etc: passwd(5), group(5), environment and default/locale in it. What was read is kept as long as the
+// files stay the same: asking is a quarter of the price of reading, and in an emulated guest that shows in each command.
+type Etc struct {
+	dir   string
+	now   func() time.Time
+	mu    sync.Mutex
+	files map[string]file
+}
+
+// New returns the settings in a directory, which is [Dir] in a guest.
+func New(dir string) *Etc { return &Etc{dir: dir, now: time.Now, files: make(map[string]file)} }
 
 // Account is one user as the files describe it.
 type Account struct {
@@ -40,14 +47,14 @@ type Account struct {
 	Shell  string
 }
 
-// Lookup reads the account of name from passwd and group in the directory etc.
-func Lookup(etc, name string) (Account, error) {
-	a, err := passwd(filepath.Join(etc, "passwd"), name)
+// Lookup finds the account of that name.
+func (e *Etc) Lookup(name string) (Account, error) {
+	a, err := e.passwd(name)
 	if err != nil {
 		return Account{}, fmt.Errorf("look up user %q: %w", name, err)
 	}
 	// A guest without a group file still has users.
-	a.Groups, err = groups(filepath.Join(etc, "group"), name, a.GID)
+	a.Groups, err = e.groups(name, a.GID)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return Account{}, fmt.Errorf("look up groups of %q: %w", name, err)
 	}
@@ -55,8 +62,8 @@ func Lookup(etc, name string) (Account, error) {
 }
 
 // GroupID is the number of a group, or ok false.
-func GroupID(etc, name string) (gid uint32, ok bool) {
-	err := lines(filepath.Join(etc, "group"), func(line string) bool {
+func (e *Etc) GroupID(name string) (gid uint32, ok bool) {
+	err := e.lines("group", func(line string) bool {
 		f := strings.Split(line, ":")
 		if len(f) >= 3 && f[0] == name {
 			if n, err := id(f[2]); err == nil {
@@ -69,11 +76,11 @@ func GroupID(etc, name string) (gid uint32, ok bool) {
 	return gid, ok && err == nil
 }
 
-func passwd(path, name string) (Account, error) {
+func (e *Etc) passwd(name string) (Account, error) {
 	var a Account
 	found := false
 	var bad error
-	err := lines(path, func(line string) bool {
+	err := e.lines("passwd", func(line string) bool {
 		// name:password:UID:GID:GECOS:directory:shell
 		f := strings.Split(line, ":")
 		if f[0] != name || len(f) < 7 {
@@ -104,9 +111,9 @@ func passwd(path, name string) (Account, error) {
 	return a, nil
 }
 
-func groups(path, name string, primary uint32) ([]uint32, error) {
+func (e *Etc) groups(name string, primary uint32) ([]uint32, error) {
 	out := []uint32{primary}
-	err := lines(path, func(line string) bool {
+	err := e.lines("group", func(line string) bool {
 		// name:password:GID:user,user
 		f := strings.Split(line, ":")
 		if len(f) < 4 || !slices.Contains(strings.Split(f[3], ","), name) {
@@ -130,29 +137,4 @@ func id(s string) (uint32, error) {
 		return 0, fmt.Errorf("user or group number %q: not allowed", s)
 	}
 	return uint32(n), nil
-}
-
-// lines calls f with each line of a file, less comments and blanks, until f returns false.
-func lines(path string, f func(string) bool) error {
-	// A FIFO or a device in its place must not block us.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if st, err := file.Stat(); err != nil || !st.Mode().IsRegular() {
-		return fmt.Errorf("read %s: not a regular file", path)
-	}
-	s := bufio.NewScanner(io.LimitReader(file, maxFile))
-	s.Buffer(make([]byte, 0, 4096), maxFile+1)
-	for s.Scan() {
-		line := strings.TrimSpace(s.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if !f(line) {
-			return nil
-		}
-	}
-	return s.Err()
 }

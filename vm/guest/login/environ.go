@@ -14,14 +14,14 @@ import (
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Environ is the environment that a login of a gives: what PAM reads from environment and default/locale in
-// the directory etc, and what login(1) sets. extra comes last and may override all of it.
-func Environ(etc string, a Account, extra ...map[string]string) map[string]string {
+// the directory, and what login(1) sets. extra comes last and may override all of it.
+func (e *Etc) Environ(a Account, extra ...map[string]string) map[string]string {
 	env := map[string]string{
 		"PATH": defaultPath,
 		"LANG": "C.UTF-8",
 	}
-	maps.Copy(env, assignments(filepath.Join(etc, "environment")))
-	maps.Copy(env, assignments(filepath.Join(etc, "default", "locale")))
+	maps.Copy(env, e.assignments("environment"))
+	maps.Copy(env, e.assignments("default/locale"))
 
 	// Programs that pip, npm, cargo and the coding agents install for one user are here; ~/.profile says the same,
 	// but a program that is started directly has read no profile.
@@ -82,9 +82,9 @@ func LookPath(file string, env map[string]string) (path string, found, runnable 
 
 // assignments reads lines of NAME=VALUE the way pam_env does: an optional "export", quotes around the
 // value, no expansion. A file that cannot be read gives nothing.
-func assignments(path string) map[string]string {
+func (e *Etc) assignments(name string) map[string]string {
 	env := make(map[string]string)
-	_ = lines(path, func(line string) bool {
+	_ = e.lines(name, func(line string) bool {
 		k, v, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
 		k = strings.TrimSpace(k)
 		if !ok || !isName(k) {

@@ -33,7 +33,9 @@ func (s *Server) serveConn(ctx context.Context, nc net.Conn) {
 		_ = t.SetKeepAliveConfig(keepAlive) // without it such a host is only noticed later
 	}
 	_ = nc.SetDeadline(time.Now().Add(handshakeTimeout))
-	sc, chans, reqs, err := ssh.NewServerConn(nc, s.ssh)
+	batched := newBatcher(nc)
+	defer batched.Close()
+	sc, chans, reqs, err := ssh.NewServerConn(batched, s.ssh)
 	if err != nil {
 		s.log.Warn("ssh handshake", "from", nc.RemoteAddr().String(), "err", err)
 		return

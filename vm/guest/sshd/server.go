@@ -39,7 +39,7 @@ type Config struct {
 	// logs in as root. Accounts are looked up at each session, since apt may have changed them.
 	User string
 
-	// Etc is the directory with passwd, group, environment and default/locale; default [login.Etc].
+	// Etc is the directory with passwd, group, environment and default/locale; default [login.Dir].
 	Etc string
 
 	// From, where valid, is the only address that is served; others are closed at once.
@@ -66,6 +66,7 @@ type Config struct {
 type Server struct {
 	cfg      Config
 	ssh      *ssh.ServerConfig
+	etc      *login.Etc
 	consoles *console.Set
 	log      *slog.Logger
 
@@ -83,7 +84,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.User = guest.User
 	}
 	if cfg.Etc == "" {
-		cfg.Etc = login.Etc
+		cfg.Etc = login.Dir
 	}
 	if len(cfg.SFTP) == 0 {
 		cfg.SFTP = []string{"/proc/self/exe", "sftp"}
@@ -94,6 +95,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg:      cfg,
 		log:      cfg.Log,
+		etc:      login.New(cfg.Etc),
 		consoles: console.NewSet(),
 		conns:    make(map[net.Conn]struct{}),
 	}

@@ -171,13 +171,13 @@ func (s *session) account(asRoot bool) (login.Account, error) {
 	if asRoot {
 		name = root
 	}
-	return login.Lookup(s.conn.srv.cfg.Etc, name)
+	return s.conn.srv.etc.Lookup(name)
 }
 
 // spec turns e into something to start. name, where it is not empty, is what the program is called instead
 // of its path in messages.
 func (s *session) spec(e guest.Exec) (process.Spec, error) {
-	etc := s.conn.srv.cfg.Etc
+	etc := s.conn.srv.etc
 	acc, err := s.account(e.Root)
 	if err != nil {
 		return process.Spec{}, err
@@ -187,12 +187,12 @@ func (s *session) spec(e guest.Exec) (process.Spec, error) {
 	if s.tty != nil {
 		sp.TTY, sp.Size, sp.Modes = true, s.tty.size, s.tty.modes
 		sp.TTYGroup = acc.GID
-		if g, ok := login.GroupID(etc, "tty"); ok {
+		if g, ok := etc.GroupID("tty"); ok {
 			sp.TTYGroup = g
 		}
 		extra["TERM"] = s.tty.term
 	}
-	env := login.Environ(etc, acc, s.conn.srv.cfg.Env, extra, e.Env)
+	env := etc.Environ(acc, s.conn.srv.cfg.Env, extra, e.Env)
 	sp.Env = login.List(env)
 	switch {
 	case e.Shell && len(e.Argv) == 0:
