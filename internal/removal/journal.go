@@ -51,6 +51,7 @@ func (r *Remover) Ready() error {
 	if err := layout.Ensure(r.Root.Trash()); err != nil {
 		return fmt.Errorf("make the trash: %w", err)
 	}
+	_ = atomicfile.Sweep(r.Root.Trash()) // of a reserve that was being written; what cannot be swept is no obstacle
 	path := filepath.Join(r.Root.Trash(), reserveName)
 	if fi, err := os.Lstat(path); err == nil && fi.Size() == reserveSize {
 		return nil

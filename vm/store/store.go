@@ -106,13 +106,18 @@ func (r *registry) sweep() error {
 			if err != nil {
 				continue
 			}
-			if err := tree.RemoveAll(name); err != nil {
+			// The address first: of the directory alone the next sweep knows that there is one to release.
+			err = r.release(parsed)
+			if problem.IsFull(err) {
+				continue // with room again
+			}
+			if err == nil {
+				err = tree.RemoveAll(name)
+			}
+			if err != nil {
 				return err
 			}
 			failpoint.Here("sweep: unfinished workspace removed")
-			if err := r.release(parsed); err != nil && !problem.IsFull(err) {
-				return err
-			}
 		} else if _, err := vm.ParseID(name); err == nil {
 			if fi, err := tree.Lstat(name); err == nil && fi.IsDir() {
 				_ = atomicfile.Sweep(dir + "/" + name) // a directory that cannot be read is reported by List
