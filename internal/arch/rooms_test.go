@@ -112,6 +112,11 @@ var rooms = []room{
 		"proxy/ca", "proxy/sigv4", "proxy/tripwire", "proxy/tracelog", "proxy/mitm",
 	}, words, leaves), "the only place where machinery of several domains meets"},
 
+	{"internal/daemon/daemontest", plus([]string{
+		"internal/daemon", "internal/control", "internal/control/wire", "vm/store",
+		"vm/vmtest", "vm/netstack/netstacktest", "vm/link", "vm/guest/sshd",
+	}, words, leaves), "the real daemon with fake machines, for tests, and the harness that ends it at every step"},
+
 	// 8. Fronts.
 	{"ui/kit", plus([]string{"internal/control", "internal/control/wire"}, words, leaves), "what all screens are made of"},
 	{"ui/dialogs", plus([]string{"ui/kit", "internal/control", "internal/control/wire"}, words, leaves), "questions that name what goes"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"bromure.io/tui/internal/failpoint"
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/internal/removal"
@@ -163,9 +164,12 @@ func (d *Daemon) leaveForGood(string) error {
 func (d *Daemon) removeRoot() {
 	root := d.opts.Root
 	_ = os.RemoveAll(root.Trash()) // empty but for the reserve
-	_ = os.RemoveAll(root.Logs())  // the last lines of this process
+	failpoint.Here("uninstall: trash removed")
+	_ = os.RemoveAll(root.Logs()) // the last lines of this process
+	failpoint.Here("uninstall: logs removed")
 	for _, path := range []string{root.Endpoint(), root.MACs(), root.AccelCache(),
 		root.WorkspacesLock(), root.Workspaces(), root.Images(), root.DaemonLock(), string(root)} {
 		_ = os.Remove(path)
+		failpoint.Here("uninstall: " + filepath.Base(path) + " removed")
 	}
 }

@@ -1,0 +1,6 @@
+//go:build !race
+
+package daemontest
+
+// everyUsually: at every step.
+const everyUsually = 1
