@@ -46,7 +46,7 @@ type kvmHost struct {
 
 func newKVMHost(t *testing.T, script string) *kvmHost {
 	t.Helper()
-	version := "case $1 in --version) echo 'QEMU emulator version 9.1.0'; exit;; esac\n"
+	version := "case $1 in --version) echo 'QEMU emulator version 9.1.0'; exit;; -L) exit;; esac\n"
 	dir := bin(t, map[string]string{emulators[runtime.GOARCH]: version + script})
 	h := &kvmHost{}
 	h.Backend = New(Config{

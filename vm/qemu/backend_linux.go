@@ -32,6 +32,7 @@ type programVersion struct {
 	modified time.Time
 	size     int64
 	version  string
+	qboot    bool
 }
 
 var _ vm.Backend = (*Backend)(nil)
@@ -57,7 +58,7 @@ func New(config Config) *Backend {
 // Name implements [vm.Backend].
 func (b *Backend) Name() string { return backendName }
 
-// host finds QEMU and makes sure that it is new enough. The version is asked for once for each file.
+// host finds QEMU and makes sure that it is new enough. What it can do is asked for once for each file.
 func (b *Backend) host(ctx context.Context) (Host, error) {
 	h, _, err := b.hostVersion(ctx)
 	return h, err
@@ -69,6 +70,7 @@ func (b *Backend) hostVersion(ctx context.Context) (Host, string, error) {
 	if err != nil {
 		return Host{}, "", err
 	}
+	h.TSC = hostUsesTSC(clocksource)
 	fi, err := os.Stat(h.Binary)
 	if err != nil {
 		return Host{}, "", err
@@ -77,14 +79,19 @@ func (b *Backend) hostVersion(ctx context.Context) (Host, string, error) {
 	known, ok := b.versions[h.Binary]
 	b.mu.Unlock()
 	if ok && known.modified.Equal(fi.ModTime()) && known.size == fi.Size() {
+		h.QBoot = known.qboot
 		return h, known.version, nil
 	}
 	version, err := askVersion(ctx, h, path)
 	if err != nil {
 		return Host{}, "", err
 	}
+	h.QBoot = b.arch == "amd64" && hasQBoot(ctx, h)
+	if err := ctx.Err(); err != nil { // then the answer may be wrong
+		return Host{}, "", err
+	}
 	b.mu.Lock()
-	b.versions[h.Binary] = programVersion{fi.ModTime(), fi.Size(), version}
+	b.versions[h.Binary] = programVersion{fi.ModTime(), fi.Size(), version, h.QBoot}
 	b.mu.Unlock()
 	return h, version, nil
 }

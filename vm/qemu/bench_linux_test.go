@@ -35,7 +35,7 @@ func BenchmarkStart(b *testing.B) {
 		var printed time.Duration
 		for b.Loop() {
 			spec := tinySpec(b, kernel)
-			args := append(baseArgs(host.Arch, spec.Accelerator, 1, spec.Workspace.MemoryMiB), "-serial", "stdio")
+			args := append(baseArgs(host, spec.Accelerator, 1, spec.Workspace.MemoryMiB), "-serial", "stdio")
 			cmd := exec.Command(host.Binary, append(args, bootArgs(kernel, "", "")...)...)
 			out, err := cmd.StdoutPipe()
 			if err != nil {

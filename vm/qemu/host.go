@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"bromure.io/tui/internal/problem"
@@ -120,6 +121,27 @@ func askVersion(ctx context.Context, h Host, path string) (string, error) {
 			fmt.Sprintf("QEMU %s is too old: it takes %d.%d or newer", version, minMajor, minMinor), installHint(h.Arch, path))
 	}
 	return version, nil
+}
+
+// hasQBoot asks QEMU where its firmware lies, and looks for qboot there. Distributions leave it out or
+// have it in a package of its own.
+func hasQBoot(ctx context.Context, h Host) bool {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, h.Binary, "-L", "help")
+	cmd.Env = childEnv()
+	cmd.Dir = "/"
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil || len(out) > 64<<10 {
+		return false
+	}
+	for dir := range strings.Lines(string(out)) {
+		if fi, err := os.Stat(filepath.Join(strings.TrimRight(dir, "\r\n"), qboot)); err == nil && fi.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
 }
 
 // childEnv is all that QEMU sees of an environment: messages in English, and no place for a plug-in

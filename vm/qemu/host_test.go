@@ -92,6 +92,25 @@ func TestAskVersionRefuses(t *testing.T) {
 	}
 }
 
+// The fast firmware is used where QEMU itself would find it.
+func TestHasQBoot(t *testing.T) {
+	with, without := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(with, qboot), []byte("rom"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for script, want := range map[string]bool{
+		"echo " + without + "; echo " + with: true,
+		"echo " + without:                    false,
+		"exit 1":                             false,
+		"":                                   false,
+	} {
+		dir := bin(t, map[string]string{"qemu": script})
+		if got := hasQBoot(t.Context(), Host{Binary: filepath.Join(dir, "qemu")}); got != want {
+			t.Errorf("%q: %v", script, got)
+		}
+	}
+}
+
 // QEMU's words become errors that say what to do.
 func TestComplaint(t *testing.T) {
 	for words, want := range map[string]struct {

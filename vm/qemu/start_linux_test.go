@@ -35,6 +35,7 @@ func needQEMU(t testing.TB) Host {
 	if err != nil {
 		t.Skipf("needs QEMU: %v", err)
 	}
+	h.QBoot = hasQBoot(t.Context(), h)
 	return h
 }
 

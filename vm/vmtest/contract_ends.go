@@ -66,7 +66,7 @@ func testReleaseAndAdopt(t *testing.T, h Harness) {
 	if err := errors.Join(m.Pause(t.Context()), m.Resume(t.Context())); err != nil {
 		t.Error(err)
 	}
-	next.ask(echo.Echo, "still here")
+	next.reach("still here")
 	next.send(echo.PowerOff, "")
 	next.waitEvent(vm.GuestPowerOff)
 	next.waitDone()
@@ -100,7 +100,7 @@ func testAdoptGone(t *testing.T, h Harness) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	tr.ask(echo.Echo, "undisturbed")
+	tr.reach("undisturbed")
 	tr.kill()
 	if _, err := h.Backend.Adopt(t.Context(), tr.spec, rec); !errors.Is(err, vm.ErrGone) {
 		t.Errorf("after its end: %v", err)

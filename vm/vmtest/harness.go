@@ -6,6 +6,7 @@ package vmtest
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
@@ -96,7 +97,7 @@ func (h Harness) start(t *testing.T) *trial {
 	tr := h.attach(t, spec, m)
 	tr.serial = collect(m.Serial())
 	tr.waitSerial(guest.ProbeMarker)
-	tr.ask(echo.Echo, "hello")
+	tr.reach("hello")
 	return tr
 }
 
@@ -142,49 +143,45 @@ func (h Harness) patience() time.Duration {
 	return time.Minute
 }
 
-// ask sends a request until its reply comes: a card may lose frames. Requests that change something
-// twice are for [trial.send].
-func (tr *trial) ask(op echo.Op, data string) string {
+// reach sends data until it comes back: a card loses frames while the guest starts. It is for data
+// that was not sent before, because late replies to it may come.
+func (tr *trial) reach(data string) {
 	tr.t.Helper()
 	deadline := time.After(tr.h.patience())
 	for {
-		tr.send(op, data)
-		again := time.After(500 * time.Millisecond)
-		for waiting := true; waiting; {
-			select {
-			case f, ok := <-tr.frames:
-				if !ok {
-					tr.t.Fatalf("the card has ended before the reply to %c", op)
-				}
-				if reply, ok := isReply(f, op, data); ok {
-					return reply
-				}
-			case <-again:
-				waiting = false
-			case <-deadline:
-				tr.t.Fatalf("no reply to %c; the console said %q", op, tr.serial)
-			}
+		tr.send(echo.Echo, data)
+		if _, ok := tr.reply(echo.Echo, data, time.After(500*time.Millisecond), deadline); ok {
+			return
 		}
 	}
 }
 
-// askOnce is ask for what must not be done twice. The guest must have answered before: then frames
-// are not lost.
-func (tr *trial) askOnce(op echo.Op, data string) string {
+// ask sends a request once, to a guest that is there.
+func (tr *trial) ask(op echo.Op, data string) string {
 	tr.t.Helper()
+	tr.reach(rand.Text())
 	tr.send(op, data)
 	deadline := time.After(tr.h.patience())
+	reply, _ := tr.reply(op, data, nil, deadline)
+	return reply
+}
+
+// reply waits for the reply to a request. ok is false when it is time to send it again.
+func (tr *trial) reply(op echo.Op, data string, again, deadline <-chan time.Time) (reply string, ok bool) {
+	tr.t.Helper()
 	for {
 		select {
-		case f, ok := <-tr.frames:
-			if !ok {
+		case f, open := <-tr.frames:
+			if !open {
 				tr.t.Fatalf("the card has ended before the reply to %c", op)
 			}
 			if reply, ok := isReply(f, op, data); ok {
-				return reply
+				return reply, true
 			}
 		case <-deadline:
 			tr.t.Fatalf("no reply to %c; the console said %q", op, tr.serial)
+		case <-again:
+			return "", false
 		}
 	}
 }
