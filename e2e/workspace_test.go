@@ -120,7 +120,8 @@ func TestReboot(t *testing.T) {
 	}
 
 	// A power-off from inside is an end in good order.
-	i.sh("w", "systemctl is-system-running --wait || true") // before that systemd takes no such order
+	// Before its system is up systemd takes no such order: a shell answers seconds earlier.
+	i.sh("w", "until systemctl is-system-running --wait 2>/dev/null | grep -qE 'running|degraded'; do sleep 0.2; done")
 	i.run(nil, "vm", "exec", "--root", "w", "--", "systemctl", "poweroff")
 	if w := i.waitState("w", vm.Off); w.Failure != nil {
 		t.Errorf("after a power-off: %+v", w.Failure)
