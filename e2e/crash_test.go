@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"bromure.io/tui/vm"
 )
@@ -118,11 +119,14 @@ func TestGuestNeverAnswers(t *testing.T) {
 	frozen := make(chan int)
 	go func() { // a machine that is stopped from outside hangs as one whose kernel does
 		for {
-			if pids := i.qemus(); len(pids) > 0 {
-				_ = syscall.Kill(pids[0], syscall.SIGSTOP)
-				frozen <- pids[0]
+			states, _ := filepath.Glob(filepath.Join(i.root, "workspaces", "*", "state.json"))
+			if len(states) > 0 { // the machine runs and is recorded
+				pid := i.qemus()[0]
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+				frozen <- pid
 				return
 			}
+			time.Sleep(time.Millisecond)
 		}
 	}()
 	msg := i.fails(1, "vm", "run", "-d", "w")
