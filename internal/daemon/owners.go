@@ -160,7 +160,7 @@ func (o imageOwner) Draft(_ context.Context, v verb.Verb, subject string) (remov
 		}
 		if u := users[m.Ref]; len(u) > 0 {
 			return removal.Draft{}, problem.New(problem.Refused, fmt.Sprintf("the image %s is in use: %s", m.Ref, u[0]),
-				"A disk that is an overlay needs its base: reset or delete what uses it first.")
+				"Reset or delete what uses it first.")
 		}
 		goes = append(goes, m)
 	} else {
@@ -201,7 +201,7 @@ func (o imageOwner) Draft(_ context.Context, v verb.Verb, subject string) (remov
 	return dr, nil
 }
 
-// users says which workspaces need which image: their disk is an overlay on it, or it was chosen for them.
+// users says which workspaces need which image: their disk was cloned from it, or it was chosen for them.
 func (o imageOwner) users() (map[images.Ref][]string, error) {
 	entries, err := o.d.store.List()
 	if err != nil {
@@ -214,12 +214,17 @@ func (o imageOwner) users() (map[images.Ref][]string, error) {
 			// Its settings cannot be read, so it might need any image.
 			return nil, problem.Wrap(problem.Refused, e.Err, fmt.Sprintf("it cannot be told which image workspace %s needs", e.ID.Short()), "Repair or delete it first.")
 		}
-		switch {
-		case ws.DiskFormat == vm.QCOW2:
-			users[images.Ref(ws.Image)] = append(users[images.Ref(ws.Image)], fmt.Sprintf("the disk of %q is an overlay on it", ws.Name))
-		case ws.DiskFormat == "" && ws.Image != "":
-			users[images.Ref(ws.Image)] = append(users[images.Ref(ws.Image)], fmt.Sprintf("%q is to start from it", ws.Name))
+		if ws.Image == "" {
+			continue
 		}
+		why := fmt.Sprintf("%q boots its kernel, whose modules are on its disk", ws.Name)
+		switch ws.DiskFormat {
+		case vm.QCOW2:
+			why = fmt.Sprintf("the disk of %q is an overlay on it", ws.Name)
+		case "":
+			why = fmt.Sprintf("%q is to start from it", ws.Name)
+		}
+		users[images.Ref(ws.Image)] = append(users[images.Ref(ws.Image)], why)
 	}
 	return users, nil
 }
