@@ -106,7 +106,7 @@ func TestHarnessSeesLosses(t *testing.T) {
 
 // An operation that is not cut where it says, or does nothing, is no operation.
 func TestHarnessSeesIdleOperations(t *testing.T) {
-	_, err := Inject(Operation{Name: "idle", Prepare: nothing, Do: plan(verb.Reset, bystander + "s")}, 1, 1)
+	_, err := Inject(Operation{Name: "idle", Prepare: nothing, Do: plan(verb.Reset, bystander+"s")}, 1, 1)
 	if err == nil || !strings.Contains(err.Error(), "state after") {
 		t.Errorf("an operation that fails: %v", err)
 	}
