@@ -133,7 +133,7 @@ func (m *machine) dial(ctx context.Context) (*link.Link, error) {
 	for {
 		l, err := link.Dial(ctx, func(ctx context.Context) (net.Conn, error) {
 			return m.seg.Dial(ctx, guest.SSHPort) // which tries again where a SYN may have got lost
-		}, m.keys, guest.User)
+		}, m.keys, guest.User, link.Emulated(m.spec.Accelerator == vm.Emulated))
 		if err == nil {
 			return l, nil
 		}

@@ -128,6 +128,8 @@ type Console struct {
 	Size Size     `json:"size"`
 	Term string   `json:"term,omitempty"`
 	Argv []string `json:"argv,omitempty"` // default: a login shell
+
+	Env map[string]string `json:"env,omitempty"` // added to the login environment when it is made
 }
 
 // DefaultConsole is the console that is attached to when none is named.

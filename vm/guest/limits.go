@@ -56,10 +56,7 @@ func (c Console) Check() error {
 			return fmt.Errorf("console: the name contains %q", r)
 		}
 	}
-	if len(c.Argv) == 0 {
-		return nil
-	}
-	return Exec{Argv: c.Argv, Term: c.Term}.Check()
+	return Exec{Argv: c.Argv, Shell: len(c.Argv) == 0, Term: c.Term, Env: c.Env}.Check()
 }
 
 // checkEnv refuses names that environ(7) cannot carry.

@@ -86,9 +86,10 @@ var plainShell = []string{"/bin/sh", "-c", "PS1= exec sh -i 2>&1"}
 func TestConsoleOutlivesItsClient(t *testing.T) {
 	g := serve(t)
 	l := connect(t, g)
-	s, sc := attach(t, l, guest.Console{Name: "work", Size: guest.Size{Cols: 100, Rows: 30}, Argv: plainShell})
-	typeLine(t, s, "kept=kept-$((40+2)); echo begin-$kept")
-	sc.wait(t, "begin-kept-42")
+	s, sc := attach(t, l, guest.Console{Name: "work", Size: guest.Size{Cols: 100, Rows: 30}, Argv: plainShell,
+		Term: "no-such-terminal", Env: map[string]string{"COLORTERM": "truecolor"}})
+	typeLine(t, s, "kept=kept-$((40+2)); echo begin-$kept $TERM $COLORTERM")
+	sc.wait(t, "begin-kept-42 xterm-256color truecolor")
 	s.Close()
 	if _, err := s.Wait(); !errors.Is(err, link.ErrClosed) {
 		t.Errorf("wait: %v", err)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"bromure.io/tui/vm/guest"
 	"bromure.io/tui/vm/guest/sshd"
 	"bromure.io/tui/vm/link"
@@ -256,5 +258,19 @@ func TestForward(t *testing.T) {
 			c.Close()
 			t.Errorf("%s could be reached", addr)
 		}
+	}
+}
+
+func TestCiphers(t *testing.T) {
+	g := serve(t)
+	for emulated, want := range map[bool]string{false: ssh.CipherAES128GCM, true: ssh.CipherChaCha20Poly1305} {
+		l, err := link.Dial(t.Context(), g.dial, g.keys, guest.User, link.Emulated(emulated))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := link.Algorithms(l); a.Read.Cipher != want || a.Write.Cipher != want || a.KeyExchange != ssh.KeyExchangeCurve25519 {
+			t.Errorf("emulated %v: %+v", emulated, a)
+		}
+		l.Close()
 	}
 }

@@ -80,6 +80,19 @@ func LookPath(file string, env map[string]string) (path string, found, runnable 
 	return "", found, false
 }
 
+// HasTerminfo reports whether a terminal is described in one of the places where ncurses looks, terminfo(5).
+func HasTerminfo(home, term string) bool {
+	if term == "" {
+		return false
+	}
+	for _, dir := range []string{"/usr/share/terminfo", "/lib/terminfo", "/etc/terminfo", filepath.Join(home, ".terminfo")} {
+		if _, err := os.Stat(filepath.Join(dir, term[:1], term)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // assignments reads lines of NAME=VALUE the way pam_env does: an optional "export", quotes around the
 // value, no expansion. A file that cannot be read gives nothing.
 func (e *Etc) assignments(name string) map[string]string {

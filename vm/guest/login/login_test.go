@@ -165,6 +165,16 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
+func TestHasTerminfo(t *testing.T) {
+	home := t.TempDir()
+	write(t, home, ".terminfo/x/xterm-of-ours", "x")
+	for term, want := range map[string]bool{"xterm-of-ours": true, "": false, "no-such-terminal": false} {
+		if got := HasTerminfo(home, term); got != want {
+			t.Errorf("%q: %v", term, got)
+		}
+	}
+}
+
 func TestLookPath(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	write(t, one, "tool", "x")

@@ -191,6 +191,9 @@ func (s *session) spec(e guest.Exec) (process.Spec, error) {
 			sp.TTYGroup = g
 		}
 		extra["TERM"] = s.tty.term
+		if !login.HasTerminfo(acc.Home, s.tty.term) {
+			extra["TERM"] = defaultTerm // of a terminal that the guest does not know, programs use less than nothing
+		}
 	}
 	env := etc.Environ(acc, s.conn.srv.cfg.Env, extra, e.Env)
 	sp.Env = login.List(env)
@@ -234,7 +237,7 @@ func (s *session) startExec(e guest.Exec, argv0 string) error {
 func (s *session) attach(c guest.Console) error {
 	client, err := s.conn.srv.consoles.Attach(c.Name, c.Size, s.ch, func() (console.Program, string, error) {
 		s.tty = &terminal{term: c.Term, size: c.Size}
-		sp, err := s.spec(guest.Exec{Argv: c.Argv, Shell: len(c.Argv) == 0})
+		sp, err := s.spec(guest.Exec{Argv: c.Argv, Shell: len(c.Argv) == 0, Env: c.Env})
 		if err != nil {
 			return nil, "", err
 		}
