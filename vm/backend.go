@@ -81,8 +81,8 @@ type Machine interface {
 	Record() Record
 
 	// NIC is the host's end of the guest's only network card: one Ethernet frame (without FCS) a Read or Write. The
-	// machine owns it. Read ends with io.EOF when the machine is gone or was released; Write may block while the guest
-	// takes no frames, until then.
+	// machine owns it. Read ends with io.EOF when the machine is gone or was released, or when the card was closed, with which
+	// the machine goes on without a network; Write may block while the guest takes no frames, until then.
 	NIC() io.ReadWriteCloser
 
 	// Serial is what the guest prints on its serial console. There is one reader. It ends with io.EOF when the machine is

@@ -37,6 +37,7 @@ func Contract(t *testing.T, harness func(t *testing.T) Harness) {
 		{"AdoptGone", testAdoptGone},
 		{"StartFails", testStartFails},
 		{"Concurrent", testConcurrent},
+		{"CardClosed", testCardClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, harness(t)) })
 	}

@@ -142,3 +142,22 @@ func testStartFails(t *testing.T, h Harness) {
 		assertNothingLeft(t, spec)
 	})
 }
+
+// A daemon that leaves closes the card first: whoever reads it is let go, and the machine goes on.
+func testCardClosed(t *testing.T, h Harness) {
+	tr := h.start(t)
+	if err := tr.m.NIC().Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range tr.frames { // ends
+	}
+	if _, err := tr.m.NIC().Write(echo.Request(echo.Echo, []byte("x"))); err == nil {
+		t.Error("a card that is closed takes frames")
+	}
+	select {
+	case <-tr.m.Done():
+		t.Error("the machine is gone with its card")
+	default:
+	}
+	tr.kill()
+}

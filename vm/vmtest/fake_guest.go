@@ -74,6 +74,7 @@ func (n guestNIC) Write(p []byte) (int, error) {
 	select {
 	case m.toHost <- append([]byte(nil), p...):
 	case <-m.detached:
+	case <-m.pulled:
 	case <-n.ctx.Done():
 		return 0, n.ctx.Err()
 	}

@@ -113,7 +113,7 @@ func (h *hidden) attach() *fakeMachine {
 	defer h.mu.Unlock()
 	m := &fakeMachine{
 		hidden: h, console: console.New(), events: &fakeEvents{ch: make(chan vm.Event, 16)},
-		toHost: make(chan []byte, queued), detached: make(chan struct{}), done: make(chan struct{}),
+		toHost: make(chan []byte, queued), detached: make(chan struct{}), done: make(chan struct{}), pulled: make(chan struct{}),
 	}
 	select {
 	case <-h.gone: // just now
@@ -179,6 +179,9 @@ type fakeMachine struct {
 	once     sync.Once
 	detached chan struct{}
 	done     chan struct{}
+
+	pull   sync.Once
+	pulled chan struct{} // closed when the card is
 }
 
 var _ vm.Machine = (*fakeMachine)(nil)
@@ -283,11 +286,13 @@ func (n hostNIC) Read(p []byte) (int, error) {
 		return copy(p, f), nil
 	case <-n.m.detached:
 		return 0, io.EOF
+	case <-n.m.pulled:
+		return 0, io.EOF
 	}
 }
 
 func (n hostNIC) Write(p []byte) (int, error) {
-	if closed(n.m.detached) {
+	if closed(n.m.detached) || closed(n.m.pulled) {
 		return 0, net.ErrClosed
 	}
 	select {
@@ -295,10 +300,15 @@ func (n hostNIC) Write(p []byte) (int, error) {
 		return len(p), nil
 	case <-n.m.detached:
 		return 0, net.ErrClosed
+	case <-n.m.pulled:
+		return 0, net.ErrClosed
 	}
 }
 
-func (n hostNIC) Close() error { return nil }
+func (n hostNIC) Close() error {
+	n.m.pull.Do(func() { close(n.m.pulled) })
+	return nil
+}
 
 // fakeEvents loses the oldest event rather than blocking.
 type fakeEvents struct {
