@@ -22,12 +22,31 @@ func TestGuest(t *testing.T) {
 	i := newInstall(t)
 	i.ok("workspaces", "create", "--name", "w", "--memory", "1")
 	i.ok("vm", "run", "-d", "w")
+	rate := guestClock(i)
 	t.Run("user", func(t *testing.T) { guestUser(t, i) })
 	t.Run("exec", func(t *testing.T) { guestExec(t, i) })
 	t.Run("console", func(t *testing.T) { guestConsole(t, i) })
 	t.Run("disks", func(t *testing.T) { guestDisks(t, i) })
 	t.Run("packages", func(t *testing.T) { guestPackages(t, i) })
 	t.Run("reports", func(t *testing.T) { guestReports(t, i) })
+	// A kernel that has measured its clock wrongly on a busy host runs several times too fast or too slow.
+	if r := rate(); r < 0.8 || r > 1.25 {
+		t.Errorf("the guest's clock runs at %.2f times the host's", r)
+	}
+}
+
+// guestClock begins to compare the guest's clock with the host's; what it returns says how fast the guest's was since.
+func guestClock(i *install) (rate func() float64) {
+	read := func() (guest float64, host time.Time) {
+		before := time.Now()
+		up, _ := strconv.ParseFloat(i.sh("w", "cut -d ' ' -f 1 /proc/uptime"), 64)
+		return up, before.Add(time.Since(before) / 2)
+	}
+	guest, host := read()
+	return func() float64 {
+		g, h := read()
+		return (g - guest) / h.Sub(host).Seconds()
+	}
 }
 
 func guestUser(t *testing.T, i *install) {

@@ -14,7 +14,6 @@ type Host struct {
 	Arch   string // as runtime.GOARCH names it: "amd64" or "arm64"
 	Binary string // absolute path of QEMU for that architecture
 	QBoot  bool   // QEMU has the small firmware qboot, see [firmwareArgs]
-	TSC    bool   // the host's own clock is the processor's time stamp counter, see [emulationCmdline]
 }
 
 // Descriptors that a machine's process inherits, in the order of exec.Cmd.ExtraFiles. QEMU takes
@@ -131,17 +130,16 @@ func cpu(arch string, acc vm.Accelerator) string {
 // (Documentation/admin-guide/kernel-parameters.txt).
 //
 // no_timer_check: a busy host is late with the first timer interrupts, and the kernel would panic
-// over a broken timer. tsc=reliable: emulated time stamps are the host's, the same on all CPUs; without it the
-// kernel takes the ACPI timer, and reading the clock costs 2.6 µs or more instead of 0.5.
+// over a broken timer.
+//
+// What must not stand here is tsc=reliable, although reading the clock would cost 0.5 µs instead of the ACPI timer's 2.6: the kernel
+// measures the counter's rate while it boots, a busy host makes it measure a tenth of it, and without
+// its watchdog the guest's time then runs ten times too fast.
 func emulationCmdline(host Host) string {
 	if host.Arch != "amd64" {
 		return ""
 	}
-	s := " no_timer_check"
-	if host.TSC {
-		s += " tsc=reliable"
-	}
-	return s
+	return " no_timer_check"
 }
 
 func bootArgs(kernel, initrd, cmdline string) []string {

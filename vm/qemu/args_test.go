@@ -49,7 +49,6 @@ func TestArgsGolden(t *testing.T) {
 		"arm64-emulated": {"arm64", func(*vm.Spec) {}},
 		"arm64-kvm":      {"arm64", func(s *vm.Spec) { s.Accelerator = vm.KVM }},
 		"amd64-qboot":    {"amd64", func(*vm.Spec) {}},
-		"amd64-tsc":      {"amd64", func(*vm.Spec) {}},
 		"odd-paths": {"amd64", func(s *vm.Spec) {
 			overlay(s)
 			s.Disk, s.Backing, s.Home = "/d,a=b/\xff,,disk", "/b,readonly=off", "/h ,locking=off"
@@ -59,7 +58,7 @@ func TestArgsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := goldenSpec()
 			c.change(&spec)
-			got := strings.Join(Args(spec, Host{Arch: c.arch, Binary: "/usr/bin/qemu", QBoot: strings.HasSuffix(name, "qboot"), TSC: strings.HasSuffix(name, "tsc")}), "\n") + "\n"
+			got := strings.Join(Args(spec, Host{Arch: c.arch, Binary: "/usr/bin/qemu", QBoot: strings.HasSuffix(name, "qboot")}), "\n") + "\n"
 			path := filepath.Join("testdata", "args", name+".golden")
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {

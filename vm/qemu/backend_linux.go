@@ -70,7 +70,6 @@ func (b *Backend) hostVersion(ctx context.Context) (Host, string, error) {
 	if err != nil {
 		return Host{}, "", err
 	}
-	h.TSC = hostUsesTSC(clocksource)
 	fi, err := os.Stat(h.Binary)
 	if err != nil {
 		return Host{}, "", err

@@ -46,12 +46,3 @@ func (p procfs) cpu(arch string) (hostCPU, error) {
 	}
 	return c, nil
 }
-
-// clocksource is the file in which Linux names the clock that it uses.
-const clocksource = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-
-// hostUsesTSC says whether the kernel trusts the time stamp counters of this host's processors.
-func hostUsesTSC(file string) bool {
-	b, err := os.ReadFile(file)
-	return err == nil && strings.TrimSpace(string(b)) == "tsc"
-}
