@@ -67,16 +67,19 @@ func (b *bench) disksOn(ctx context.Context, fs string) (figures []figure, err e
 		ref := timed(func(ctx context.Context) error {
 			return exec.CommandContext(ctx, "sh", "-c", `cp "$1" "$2" "$3" && sync "$3"`, "sh", cp, base, filepath.Join(point, "copy.img")).Run()
 		})
-		// What was made goes away between two runs, outside of the time.
+		// What was made goes away between two runs, outside of the time, and so does what the one before has left to write.
+		settled := func(s sample, undo func() error) sample {
+			return func(ctx context.Context) (float64, error) {
+				if out, err := exec.CommandContext(ctx, "sync", "-f", point).CombinedOutput(); err != nil {
+					return 0, fmt.Errorf("sync: %w: %s", err, out)
+				}
+				ms, err := s(ctx)
+				return ms, errors.Join(err, undo())
+			}
+		}
 		err := f.alternate(ctx, b.n,
-			func(ctx context.Context) (float64, error) {
-				ms, err := ours(ctx)
-				return ms, errors.Join(err, emptied(root.Workspaces()))
-			},
-			func(ctx context.Context) (float64, error) {
-				ms, err := ref(ctx)
-				return ms, errors.Join(err, os.Remove(filepath.Join(point, "copy.img")))
-			})
+			settled(ours, func() error { return emptied(root.Workspaces()) }),
+			settled(ref, func() error { return os.Remove(filepath.Join(point, "copy.img")) }))
 		if err != nil {
 			return figures, err
 		}
