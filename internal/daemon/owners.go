@@ -218,11 +218,13 @@ func (o imageOwner) users() (map[images.Ref][]string, error) {
 			continue
 		}
 		why := fmt.Sprintf("%q boots its kernel, whose modules are on its disk", ws.Name)
-		switch ws.DiskFormat {
-		case vm.QCOW2:
-			why = fmt.Sprintf("the disk of %q is an overlay on it", ws.Name)
-		case "":
+		// The format is recorded just before the disk gets its name: a clone that was cut short there leaves no disk.
+		_, noDisk := os.Lstat(o.d.opts.Root.Workspace(string(ws.ID)).Disk())
+		switch {
+		case ws.DiskFormat == "", errors.Is(noDisk, os.ErrNotExist):
 			why = fmt.Sprintf("%q is to start from it", ws.Name)
+		case ws.DiskFormat == vm.QCOW2:
+			why = fmt.Sprintf("the disk of %q is an overlay on it", ws.Name)
 		}
 		users[images.Ref(ws.Image)] = append(users[images.Ref(ws.Image)], why)
 	}

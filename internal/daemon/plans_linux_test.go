@@ -254,6 +254,9 @@ func planAnyway(t *testing.T, p *daemontest.Place, w wire.Workspace) verb.Plan {
 // Images: what is named goes, what a workspace needs is refused.
 func TestImagesGoByPlan(t *testing.T) {
 	p, _, _ := furnished(t)
+	if _, err := p.AddImage("0", daemontest.Epoch().AddDate(0, 0, -1)); err != nil {
+		t.Fatal(err)
+	}
 	newest, err := p.AddImage("2", daemontest.Epoch().AddDate(0, 0, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +270,7 @@ func TestImagesGoByPlan(t *testing.T) {
 		}
 		plan := planOf(t, d, v, subject)
 		if len(plan.Losses) != 1 {
-			t.Fatalf("%s names %d images", v, len(plan.Losses))
+			t.Fatalf("%s names %d images", v, len(plan.Losses)) // "1" is in use
 		}
 		carryOut(t, d, plan)
 		after := tree(t, p)

@@ -86,7 +86,7 @@ func (p *Place) Fill(ws vm.Workspace, without ...string) (kinds map[string]strin
 	}
 	s := &store.Store{Root: p.Root}
 	_, err = s.Update(ws.ID, func(w *vm.Workspace) error {
-		w.Image, w.DiskFormat, w.CloneKind = list[0], vm.Raw, "reflink"
+		w.Image, w.DiskFormat, w.CloneKind = list[len(list)-1], vm.Raw, "reflink"
 		return nil
 	})
 	return kinds, err
