@@ -72,6 +72,7 @@ func TestBatcher(t *testing.T) {
 		}
 		<-c.writes
 		<-c.writes
+		synctest.Wait()
 		// What is left is written before the end.
 		go b.Close()
 		if n := len(<-c.writes); n != maxBatch {
