@@ -5,8 +5,6 @@ import (
 	"testing"
 )
 
-func TestMain(m *testing.M) { Main(m) }
-
 // TestEveryStep ends the daemon with kill -9 at every step of every operation that changes the disk. With -v it prints the
 // table of docs/reliability.md. With -short, or under the race detector, it takes only some of the steps.
 func TestEveryStep(t *testing.T) {

@@ -111,3 +111,53 @@ func TestHarnessSeesIdleOperations(t *testing.T) {
 		t.Errorf("an operation that fails: %v", err)
 	}
 }
+
+// The trash may be lost, with a removal that was cut short in it: only what was being removed is, and everything works.
+func TestTrashIsLost(t *testing.T) {
+	p := TempPlace(t)
+	if err := p.furnish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := crashed(p); err != nil {
+		t.Fatal(err)
+	}
+	before, err := ReadTree(p.Root.Workspaces())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(p.Root.Trash()); err != nil {
+		t.Fatal(err)
+	}
+	pr, err := p.Spawn("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pr.Kill()
+	found, losses, err := p.look(t.Context(), pr)
+	if err != nil || losses != nil {
+		t.Errorf("losses %q, %v", losses, err)
+	}
+	if found["list: "+target] != string(vm.Off) || found["list: "+bystander] != string(vm.Off) {
+		t.Errorf("the list: %v", found)
+	}
+	after, err := ReadTree(p.Root.Workspaces())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for path, what := range before {
+		id, _, _ := strings.Cut(path, "/")
+		if _, err := pr.Workspace(t.Context(), id); err != nil || strings.Contains(path, ".tmp-") {
+			continue // what was to be swept
+		}
+		if kept++; after[path] != what {
+			t.Errorf("%s is %q, was %q", path, after[path], what)
+		}
+	}
+	if kept < 40 {
+		t.Errorf("only %d paths were compared", kept)
+	}
+	if losses, err := p.useUp(t.Context(), pr); err != nil || losses != nil {
+		t.Errorf("afterwards: %q, %v", losses, err)
+	}
+}
