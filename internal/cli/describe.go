@@ -55,6 +55,9 @@ func description(w wire.Workspace, now time.Time) [][2]string {
 	if w.Compromise != nil {
 		add("Compromised", "%s, %s", w.Compromise.Reason, ago(now, w.Compromise.At))
 	}
+	if w.Notice != "" {
+		add("Notice", "%s", w.Notice)
+	}
 	if w.Failure != nil {
 		add("Failed at", "%s: %s, %s", w.Failure.Step, w.Failure.Err, ago(now, w.Failure.At))
 		add("Hint", "%s", w.Failure.Hint)

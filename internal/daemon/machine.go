@@ -33,6 +33,7 @@ type machine struct {
 	relink  chan struct{}             // closed and replaced (under mu) whenever link changes
 	lines   chan guest.Line           // what the guest reports of its boot; lossy
 	refused atomic.Int64
+	starved atomic.Bool // its CPUs stand still until the host's disk has room
 
 	mu       sync.Mutex
 	stats    *guest.Stats
@@ -208,6 +209,10 @@ func (m *machine) watch() {
 			case vm.GuestPowerOff:
 				m.expectEnd()
 				m.d.setStateIf(m, vm.Stopping)
+			case vm.HostDiskFull:
+				if m.starved.CompareAndSwap(false, true) {
+					m.group.Go(m.waitForRoom)
+				}
 			}
 		case <-m.vmm.Done():
 			m.d.gone(m)

@@ -87,6 +87,9 @@ func (d *Daemon) view(ws vm.Workspace, invalid error) wire.Workspace {
 			rec := m.vmm.Record()
 			v.Started, v.Accelerator = rec.Started, rec.Accelerator
 			v.Refused = int(m.refused.Load())
+			if m.starved.Load() {
+				v.Notice = "it stands still: the host's disk is full; it goes on once there is room"
+			}
 			m.mu.Lock()
 			v.Stats, v.Ports, v.Consoles = m.stats, m.ports, m.consoles
 			m.mu.Unlock()

@@ -80,6 +80,7 @@ type Workspace struct {
 	Failure    *vm.Failure    `json:"failure,omitempty"`
 	Invalid    string         `json:"invalid,omitempty"` // why workspace.json cannot be used; then only ID is sure
 
+	Notice      string         `json:"notice,omitempty"` // what the user should know of a machine that runs
 	Started     time.Time      `json:"started,omitzero"` // of the machine
 	Accelerator vm.Accelerator `json:"accelerator,omitempty"`
 	Steps       []Step         `json:"steps,omitempty"` // of the start in progress or of the last one

@@ -35,16 +35,19 @@ func filesOf() map[string][]string {
 		vm.KindMark:         {d.Compromised()},
 		vm.KindBrowser:      {filepath.Join(d.Browser(), "profile.img")},
 		vm.KindMAC:          nil,
-		vm.KindUnknown:      {"notes of mine.txt", filepath.Join("stray", "deep", "file")},
+		vm.KindUnknown: {
+			"notes of mine.txt", filepath.Join("stray", "deep", "file"), filepath.Join(d.Checkpoints(), "stray"),
+			filepath.Join(string(d.Checkpoint(checkpointsOfFill[0])), "stray.img"),
+		},
 	}
 	for _, k := range layout.LogKinds {
 		files[vm.KindLogs] = append(files[vm.KindLogs], d.Log(k), d.Log(k)+".1")
 	}
 	for _, c := range checkpointsOfFill {
-		dir := filepath.Join(d.Checkpoints(), c)
-		files[vm.KindCheckpointDisk] = append(files[vm.KindCheckpointDisk], filepath.Join(dir, "disk.img"))
-		files[vm.KindCheckpointHome] = append(files[vm.KindCheckpointHome], filepath.Join(dir, "home.img"))
-		files[vm.KindCheckpoint] = append(files[vm.KindCheckpoint], filepath.Join(dir, "manifest.json"))
+		dir := d.Checkpoint(c)
+		files[vm.KindCheckpointDisk] = append(files[vm.KindCheckpointDisk], dir.Disk())
+		files[vm.KindCheckpointHome] = append(files[vm.KindCheckpointHome], dir.Home())
+		files[vm.KindCheckpoint] = append(files[vm.KindCheckpoint], dir.Manifest())
 	}
 	return files
 }
