@@ -1,6 +1,10 @@
 package vm
 
-import "bromure.io/tui/internal/verb"
+import (
+	"strings"
+
+	"bromure.io/tui/internal/verb"
+)
 
 // OwnerWorkspace is the owner of everything in a workspace's directory, and of its MAC reservation.
 const OwnerWorkspace = "workspace"
@@ -71,6 +75,18 @@ func RowOf(kind string) KindRow {
 		}
 	}
 	return Kinds[len(Kinds)-1]
+}
+
+// WhatIs says for people what the thing of that kind at that path is.
+func WhatIs(kind, path string) string {
+	what := RowOf(kind).What
+	if c := CheckpointOf(path); c != "" {
+		what = strings.Replace(what, "a checkpoint", "checkpoint "+c, 1)
+	}
+	if kind == KindUnknown {
+		what += ": " + path
+	}
+	return what
 }
 
 // selectItems divides an inventory by the kinds' rows, in their order.

@@ -111,6 +111,11 @@ func (d WorkspaceDir) SSH() string         { return d.join("ssh") }
 func (d WorkspaceDir) Browser() string     { return d.join("browser") }
 func (d WorkspaceDir) Traces() string      { return d.join("traces") }
 
+// Checkpoint is the directory of the checkpoint of that name, which must have been parsed.
+func (d WorkspaceDir) Checkpoint(name string) CheckpointDir {
+	return CheckpointDir(d.join("checkpoints", name))
+}
+
 // GeneratedKey is the private key that was made for this workspace; its public half is beside it.
 // What else is in the directory was imported.
 func (d WorkspaceDir) GeneratedKey() string       { return d.join("ssh", "id_ed25519") }
@@ -131,6 +136,13 @@ var LogKinds = []LogKind{SerialLog, GuestLog, RefusalsLog, MachineLog}
 
 // Log is the ring of that kind.
 func (d WorkspaceDir) Log(k LogKind) string { return d.join("logs", string(k)+".log") }
+
+// CheckpointDir is checkpoints/<name> of a workspace: copies of both disks from one instant.
+type CheckpointDir string
+
+func (d CheckpointDir) Disk() string     { return filepath.Join(string(d), "disk.img") }
+func (d CheckpointDir) Home() string     { return filepath.Join(string(d), "home.img") }
+func (d CheckpointDir) Manifest() string { return filepath.Join(string(d), "manifest.json") }
 
 // ImageDir is images/<ref>: one base image and what boots it.
 type ImageDir string

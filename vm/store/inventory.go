@@ -61,13 +61,16 @@ func inventory(root *os.Root, name string) ([]verb.Item, error) {
 	switch name {
 	case path.Base(d.Checkpoints()):
 		return parts(root, name, 2, func(rel string) string {
-			switch path.Base(rel) {
-			case path.Base(d.Disk()):
+			c := d.Checkpoint(vm.CheckpointOf(rel))
+			switch rel {
+			case c.Disk():
 				return vm.KindCheckpointDisk
-			case path.Base(d.Home()):
+			case c.Home():
 				return vm.KindCheckpointHome
+			case c.Manifest():
+				return vm.KindCheckpoint
 			}
-			return vm.KindCheckpoint
+			return vm.KindUnknown
 		})
 	case path.Base(d.SSH()):
 		return parts(root, name, 1, func(rel string) string {
@@ -163,7 +166,7 @@ func item(root *os.Root, rel, kind string) (verb.Item, error) {
 		return verb.Item{}, err
 	}
 	it := verb.Item{
-		Owner: vm.OwnerWorkspace, Kind: kind, What: vm.RowOf(kind).What, Path: rel,
+		Owner: vm.OwnerWorkspace, Kind: kind, What: vm.WhatIs(kind, rel), Path: rel,
 		Changed: fi.ModTime(), Unknown: kind == vm.KindUnknown,
 	}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
@@ -171,12 +174,6 @@ func item(root *os.Root, rel, kind string) (verb.Item, error) {
 		if stable[kind] {
 			it.Identity = fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 		}
-	}
-	if c := vm.CheckpointOf(rel); c != "" {
-		it.What += " of " + c
-	}
-	if kind == vm.KindUnknown {
-		it.What += ": " + rel
 	}
 	if !fi.IsDir() {
 		return it, nil
