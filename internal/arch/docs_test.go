@@ -176,3 +176,37 @@ func TestDocumentsNameTargetsThatExist(t *testing.T) {
 		}
 	}
 }
+
+var e2eRun = regexp.MustCompile("`make e2e RUN='?([A-Za-z|\\\\]+)'?`")
+
+// TestProofsInTheReadmeExist: each test that the README names as a proof is there.
+func TestProofsInTheReadmeExist(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../../e2e/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests.Write(data)
+	}
+	found := 0
+	for _, m := range e2eRun.FindAllStringSubmatch(string(readme), -1) {
+		for _, name := range strings.Split(strings.ReplaceAll(m[1], `\`, ""), "|") { // a table wants "\|"
+			found++
+			if !strings.Contains(tests.String(), "\nfunc "+name+"(") {
+				t.Errorf("README.md names %s as a proof, and e2e/ has no such test", name)
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d proofs found", found)
+	}
+}
