@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"bromure.io/tui/internal/problem"
 	"bromure.io/tui/internal/removal"
 	"bromure.io/tui/internal/verb"
+	"bromure.io/tui/vm"
+	"bromure.io/tui/vm/store"
 )
 
 // afterLeave makes the daemon leave when everything that it kept is gone.
@@ -132,8 +135,32 @@ func index(list []string, s string) int {
 	return len(list)
 }
 
-// Hold refuses while anything runs, and lets nothing begin.
-func (o installationOwner) Hold(context.Context, verb.Verb, string) (func(), error) {
+// Hold refuses while anything runs, also what this daemon knows nothing of, and lets nothing begin.
+func (o installationOwner) Hold(context.Context, verb.Verb, string) (release func(), err error) {
+	list, err := o.d.store.List()
+	if err != nil {
+		return nil, err
+	}
+	var locks []*store.Lock
+	unlock := func() {
+		for _, l := range locks {
+			l.Unlock()
+		}
+	}
+	defer func() {
+		if err != nil {
+			unlock()
+		}
+	}()
+	for _, e := range list {
+		lock, err := o.d.store.Lock(e.ID)
+		if errors.Is(err, vm.ErrLocked) {
+			return nil, problem.Wrap(problem.Refused, err, "uninstall", "Stop the machines first: bromure-cli vm stop")
+		}
+		if err == nil { // else it is no workspace that could run
+			locks = append(locks, lock)
+		}
+	}
 	o.d.mu.Lock()
 	defer o.d.mu.Unlock()
 	for id, e := range o.d.entries {
@@ -146,6 +173,7 @@ func (o installationOwner) Hold(context.Context, verb.Verb, string) (func(), err
 	}
 	o.d.closing = true // for good if it works: there is nothing left to serve
 	return func() {
+		unlock()
 		o.d.mu.Lock()
 		defer o.d.mu.Unlock()
 		o.d.closing = o.d.uninstalled

@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 
 	"bromure.io/tui/internal/atomicfile"
 	"bromure.io/tui/internal/failpoint"
+	"bromure.io/tui/internal/problem"
 )
 
 // carry carries out a job whose journal is written. It may be called again for a job that was cut short anywhere.
@@ -175,12 +177,31 @@ func (r *Remover) Recover() error {
 			continue
 		}
 		if err == nil {
-			r.Log.Info("finish a removal that was cut short", "verb", job.Plan.Verb, "subject", job.Plan.Subject.ID)
-			err = r.carry(job)
+			err = r.resume(job)
 		}
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// resume finishes a job of an earlier daemon. When that could not finish it either, its subject may have come into use
+// since: then it waits.
+func (r *Remover) resume(job Job) error {
+	v, subject := job.Plan.Verb, job.Plan.Subject
+	o, err := r.Owner(v)
+	if err != nil {
+		return err
+	}
+	release, err := o.Hold(context.Background(), v, subject.ID)
+	switch {
+	case err == nil:
+		defer release()
+	case problem.KindOf(err) == problem.NotFound: // the subject itself is in the trash
+	default:
+		return fmt.Errorf("%s %q, which was cut short, waits: %w", v, subject.Name, err)
+	}
+	r.Log.Info("finish a removal that was cut short", "verb", v, "subject", subject.ID)
+	return r.finish(job)
 }

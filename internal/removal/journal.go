@@ -90,7 +90,11 @@ func (r *Remover) write(job Job) error {
 	}
 	if err != nil {
 		_ = os.RemoveAll(r.dir(job.Plan.ID)) // no journal, no removal
-		return problem.OfDisk(fmt.Errorf("write the journal: %w", err), r.Root.Trash())
+		err = fmt.Errorf("nothing was removed: write the journal: %w", err)
+		if problem.IsFull(err) {
+			return problem.OfDisk(err, r.Root.Trash())
+		}
+		return problem.Wrap(problem.Failed, err, "", "Every removal begins with a journal in "+r.Root.Trash()+", which must be writable.")
 	}
 	failpoint.Here("removal: journal written")
 	return nil

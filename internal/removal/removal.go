@@ -170,7 +170,19 @@ func (r *Remover) hold(ctx context.Context, shown verb.Plan) error {
 		return err
 	}
 	r.Log.Info("removal begins", "verb", shown.Verb, "subject", shown.Subject.ID, "plan", shown.ID, "things", len(shown.Losses))
-	return r.carry(job)
+	return r.finish(job)
+}
+
+// finish carries out a job whose journal is written, and makes sure that there is room for the next journal.
+func (r *Remover) finish(job Job) error {
+	if err := r.carry(job); err != nil {
+		return problem.Wrap(problem.Failed, err, fmt.Sprintf("%s %q has begun and could not be finished", job.Plan.Verb, job.Plan.Subject.Name),
+			"When what is in the way is gone, the next start of the daemon finishes it: bromure-cli daemon stop")
+	}
+	if err := r.Ready(); err != nil {
+		r.Log.Warn("make room for the next journal", "error", err)
+	}
+	return nil
 }
 
 // Unasked plans a removal and carries it out at once: for what the program removes by itself. It is logged like any other.

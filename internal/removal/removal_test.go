@@ -364,3 +364,38 @@ func TestBadJournals(t *testing.T) {
 		})
 	}
 }
+
+// A removal that could not be finished waits while its subject is in use again.
+func TestRecoverWaitsForWhatIsInUse(t *testing.T) {
+	f := newFixture(t)
+	p, err := f.Plan(t.Context(), verb.Reset, subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore := failpoint.Set(func(name string) {
+		if name == "removal: journal written" {
+			panic(cut{})
+		}
+	})
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = f.Do(t.Context(), p.ID)
+	}()
+	restore()
+	before := f.tree(t)
+	next := f.remover(f.Root)
+	f.o.used = true
+	if err := next.Recover(); err == nil || !strings.Contains(err.Error(), "waits") {
+		t.Errorf("in use: %v", err)
+	}
+	if !maps.Equal(before, f.tree(t)) {
+		t.Error("something was removed of what is in use")
+	}
+	f.o.used = false
+	if err := next.Recover(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(filepath.Join(string(f.Root), "workspaces/ws/disk.img")); err == nil {
+		t.Error("it was not finished")
+	}
+}
