@@ -52,6 +52,11 @@ func TestVerbsThatRemove(t *testing.T) {
 	}
 	i.ok("vm", "stop", "w")
 
+	// After all that there is no file in it that no kind of vm.Kinds explains.
+	if plan := i.ok("workspaces", "rm", "w", "--plan", "-o", "json"); strings.Contains(plan, `"unknown"`) {
+		t.Errorf("the program has made files that nobody planned for: %s", plan)
+	}
+
 	// Delete: no directory, no open handle, no MAC; a new one of the same name is another one.
 	i.ok("workspaces", "rm", "w", "--yes")
 	if _, err := os.Lstat(w.Dir); err == nil {
