@@ -9,4 +9,4 @@ import (
 
 var version = "dev" // set when the program is built: -ldflags "-X main.version=…"
 
-func main() { os.Exit(program.Main("bromure-cli", version)) }
+func main() { os.Exit(program.Main("bromure-cli", version, nil)) }

@@ -51,6 +51,8 @@ var doors = []door{
 	{[]string{"github.com/creack/pty"}, []string{"vm/guest/process", "ui/console", "internal/cli", "internal/control/controltest"}, "pseudo-terminals"},
 	{[]string{"github.com/spf13/cobra", "github.com/spf13/pflag"}, []string{"internal/cli"}, "the command tree"},
 	{[]string{"github.com/klauspost/compress/...", "github.com/ulikunitz/xz", "github.com/pierrec/lz4/v4"}, []string{"images/build"}, "compressed kernels and modules"},
+	{[]string{"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "charm.land/bubbles/v2/..."}, []string{"ui", "ui/..."}, "the TUI's framework"},
+	{[]string{"github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/vt"}, []string{"ui/console"}, "cells and the terminal emulator of the console panel"},
 	{[]string{"github.com/charmbracelet/x/..."}, []string{"ui/...", "internal/printable", "internal/cli"}, "terminal text"},
 }
 

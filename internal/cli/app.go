@@ -28,9 +28,15 @@ type Deps struct {
 	// RunDaemon is the daemon's whole life. An error of kind problem.Refused means that another one
 	// has this data root.
 	RunDaemon func(ctx context.Context, o DaemonOptions) error
+	// Front is the TUI, which the program shows on a terminal when it has no arguments; nil: it has none.
+	Front FrontFunc
+
 	// DaemonCommand is how a front starts the daemon; nil: this program with control.DaemonArgs.
 	DaemonCommand []string
 }
+
+// FrontFunc shows a front until it is left. connect finds the daemon or starts one; in and out are a terminal.
+type FrontFunc = func(ctx context.Context, connect func(context.Context) (*control.Client, error), in, out *os.File, getenv func(string) string) error
 
 // DaemonOptions are what `daemon run` passes on.
 type DaemonOptions struct {
@@ -101,6 +107,13 @@ func (a *app) place() (layout.Root, layout.Runtime, error) {
 
 // connect finds the daemon, or starts one.
 func (a *app) connect(ctx context.Context) (*control.Client, error) { return a.dial(ctx, true) }
+
+// connectQuietly is connect for a front that has the screen: nothing may be printed on it.
+func (a *app) connectQuietly(ctx context.Context) (*control.Client, error) {
+	silent := *a
+	silent.quiet = true
+	return silent.dial(ctx, true)
+}
 
 // find finds the daemon if one runs.
 func (a *app) find(ctx context.Context) (*control.Client, error) { return a.dial(ctx, false) }

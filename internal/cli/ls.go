@@ -118,8 +118,11 @@ func orDash(s string) string {
 	return s
 }
 
-// runFront is what the program's other name does without arguments.
+// runFront is what the program's other name does without arguments: the TUI on a terminal, else the list.
 func runFront(ctx context.Context, a *app) error {
+	if a.Front != nil && isTerminal(a.In) && isTerminal(a.Out) && !a.json() && !a.quiet {
+		return a.Front(ctx, a.connectQuietly, a.In, a.Out, a.Getenv)
+	}
 	if err := runLs(ctx, a, lsOptions{}); err != nil {
 		return err
 	}

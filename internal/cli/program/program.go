@@ -13,12 +13,12 @@ import (
 	"bromure.io/tui/internal/problem"
 )
 
-// Main runs the program under the given name and returns its exit code.
-func Main(name, version string) int {
+// Main runs the program under the given name and returns its exit code. front is its TUI; nil: it has none.
+func Main(name, version string, front cli.FrontFunc) int {
 	return cli.Main(cli.Deps{
 		Name: name, Version: version,
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		RunDaemon: runDaemon,
+		RunDaemon: runDaemon, Front: front,
 	}, os.Args[1:])
 }
 

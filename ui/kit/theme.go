@@ -1,0 +1,135 @@
+package kit
+
+import (
+	"image/color"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+)
+
+// Mode is a family of colours.
+type Mode string
+
+const (
+	Dark     Mode = "dark"
+	Light    Mode = "light"
+	NoColor  Mode = "no-colour"
+	Contrast Mode = "high-contrast"
+)
+
+// Theme is what tokens look like: one accent, one colour of danger, text in two strengths. Colour never says anything
+// alone; a glyph or a word says it too.
+type Theme struct {
+	Mode Mode
+
+	Text, Dim, Title     lipgloss.Style
+	Accent, Danger, Warn lipgloss.Style
+	Good                 lipgloss.Style
+	Selected             lipgloss.Style // a row under the cursor
+	Alarm                lipgloss.Style // a mark that cannot be overlooked
+	Key                  lipgloss.Style // a key in the footer
+	Border, Focus        lipgloss.Style // of boxes; of the one that has the keys
+
+	Glyph Glyphs
+}
+
+// Glyphs are the signs that a theme draws with.
+type Glyphs struct {
+	Running, Busy, Off, Broken, Marked string
+	Bar, Dot                           string
+	Spark                              []string
+	Up, Down                           string
+	TopLeft, Top, TopRight             string
+	Side, BottomLeft, BottomRight      string
+	TeeLeft, TeeRight                  string
+}
+
+var unicodeGlyphs = Glyphs{
+	Running: "●", Busy: "◌", Off: "○", Broken: "✗", Marked: "▲",
+	Bar: "▌", Dot: "·", Spark: []string{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}, Up: "↑", Down: "↓",
+	TopLeft: "╭", Top: "─", TopRight: "╮", Side: "│", BottomLeft: "╰", BottomRight: "╯", TeeLeft: "├", TeeRight: "┤",
+}
+
+// plainGlyphs are for terminals with a few hundred characters, like the Linux console.
+var plainGlyphs = Glyphs{
+	Running: "*", Busy: "~", Off: "-", Broken: "x", Marked: "!",
+	Bar: ">", Dot: "-", Spark: []string{"_", ".", ":", "-", "=", "+", "#", "#"}, Up: "^", Down: "v",
+	TopLeft: "+", Top: "-", TopRight: "+", Side: "|", BottomLeft: "+", BottomRight: "+", TeeLeft: "+", TeeRight: "+",
+}
+
+type tokens struct{ text, dim, accent, danger, warn, good, selected, border color.Color }
+
+var palettes = map[Mode]tokens{
+	Dark: {
+		text: lipgloss.Color("#d7dae0"), dim: lipgloss.Color("#8a92a0"), accent: lipgloss.Color("#7cb7ff"), danger: lipgloss.Color("#ff7b72"),
+		warn: lipgloss.Color("#e3b341"), good: lipgloss.Color("#6fcf7f"), selected: lipgloss.Color("#2a3342"), border: lipgloss.Color("#4a5464"),
+	},
+	Light: {
+		text: lipgloss.Color("#1f2328"), dim: lipgloss.Color("#59636e"), accent: lipgloss.Color("#0550ae"), danger: lipgloss.Color("#b3201f"),
+		warn: lipgloss.Color("#7d4e00"), good: lipgloss.Color("#116329"), selected: lipgloss.Color("#dbe7f7"), border: lipgloss.Color("#a5afba"),
+	},
+	Contrast: {
+		text: lipgloss.Color("15"), dim: lipgloss.Color("15"), accent: lipgloss.Color("14"), danger: lipgloss.Color("9"),
+		warn: lipgloss.Color("11"), good: lipgloss.Color("10"), selected: lipgloss.Color("4"), border: lipgloss.Color("15"),
+	},
+}
+
+// NewTheme makes a theme; plain draws with ASCII.
+func NewTheme(mode Mode, plain bool) *Theme {
+	t := &Theme{Mode: mode, Glyph: unicodeGlyphs}
+	if plain {
+		t.Glyph = plainGlyphs
+	}
+	s := lipgloss.NewStyle
+	p, colours := palettes[mode]
+	if !colours {
+		t.Mode = NoColor
+		t.Text, t.Dim, t.Title = s(), s().Faint(true), s().Bold(true)
+		t.Accent, t.Danger, t.Warn, t.Good = s().Bold(true), s().Bold(true), s().Bold(true), s()
+		t.Selected, t.Alarm, t.Key = s().Reverse(true), s().Bold(true).Reverse(true), s().Bold(true)
+		t.Border, t.Focus = s().Faint(true), s().Bold(true)
+		return t
+	}
+	t.Text, t.Dim, t.Title = s().Foreground(p.text), s().Foreground(p.dim), s().Foreground(p.text).Bold(true)
+	t.Accent, t.Danger = s().Foreground(p.accent), s().Foreground(p.danger)
+	t.Warn, t.Good = s().Foreground(p.warn), s().Foreground(p.good)
+	t.Selected, t.Alarm, t.Key = s().Background(p.selected).Bold(true), s().Foreground(p.danger).Bold(true).Reverse(true), s().Foreground(p.accent).Bold(true)
+	t.Border, t.Focus = s().Foreground(p.border), s().Foreground(p.accent)
+	return t
+}
+
+// ModeFrom reads the environment: BROMURE_THEME (dark, light, none, high-contrast), NO_COLOR (no-color.org) and TERM. dark is what
+// is known of the terminal's background.
+func ModeFrom(getenv func(string) string, dark bool) Mode {
+	switch strings.ToLower(getenv("BROMURE_THEME")) {
+	case "dark":
+		return Dark
+	case "light":
+		return Light
+	case "none", "no-colour", "no-color":
+		return NoColor
+	case "high-contrast", "contrast":
+		return Contrast
+	}
+	switch {
+	case getenv("NO_COLOR") != "", getenv("TERM") == "dumb":
+		return NoColor
+	case dark:
+		return Dark
+	}
+	return Light
+}
+
+// PlainGlyphs says whether the terminal can be expected to draw ASCII only.
+func PlainGlyphs(getenv func(string) string) bool {
+	if getenv("TERM") == "linux" {
+		return true
+	}
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := getenv(name); v != "" {
+			v = strings.ToLower(v)
+			return !strings.Contains(v, "utf-8") && !strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
