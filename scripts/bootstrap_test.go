@@ -139,7 +139,7 @@ func TestBootstrapFailsWhenTheInstallationDoes(t *testing.T) {
 }
 
 func TestBootstrapWantsGo(t *testing.T) {
-	for version, good := range map[string]bool{"1.26.2": false, "1.9": false, "1.25.9": false, "1.26.3": true, "1.26.10": true, "1.27": true, "2.0": true, "1.27rc1": true} {
+	for version, good := range map[string]bool{"1.26.6": false, "1.9": false, "1.25.9": false, "1.26.7": true, "1.26.10": true, "1.27": true, "2.0": true, "1.27rc1": true} {
 		h := newHost(t)
 		keyring(t)
 		h.program("go", `[ "$2" = GOVERSION ] && echo go`+version+` || echo local`)

@@ -30,8 +30,6 @@ func (m *model) insideKeys() kit.Keys {
 	}
 }
 
-func (m *model) insideFooter(f *kit.Frame) string { return m.insideKeys().Footer(f.Theme, f.Size.W) }
-
 // withFooter replaces the last line of a screen.
 func withFooter(screen, footer string) string {
 	if i := strings.LastIndexByte(screen, '\n'); i >= 0 {
@@ -75,7 +73,7 @@ func (m *model) enter(id vm.ID, more bool) tea.Cmd {
 	}
 	m.main = m.main.With(id)
 	if why := m.frame.Allows(w, verb.Attach); why != nil {
-		m.frame.Notice = why.Error()
+		m.frame.Notice = kit.Bind{Off: why}.Why()
 		return nil
 	}
 	t := m.consoles[id]

@@ -23,6 +23,8 @@ import (
 type model struct {
 	do     *commands // the effects
 	getenv func(string) string
+	clock  func() time.Time // only differences count: how long the newest snapshot is here
+	came   time.Time        // when it came
 
 	frame   kit.Frame
 	main    screens.Workspaces
@@ -51,9 +53,9 @@ func (t *tabs) current() *console.Session {
 	return t.list[t.active]
 }
 
-func newModel(do *commands, getenv func(string) string) *model {
+func newModel(do *commands, getenv func(string) string, clock func() time.Time) *model {
 	return &model{
-		do: do, getenv: getenv, main: screens.New(), consoles: map[vm.ID]*tabs{},
+		do: do, getenv: getenv, clock: clock, main: screens.New(), consoles: map[vm.ID]*tabs{},
 		frame: kit.Frame{
 			Theme:  kit.NewTheme(kit.ModeFrom(getenv, true), kit.PlainGlyphs(getenv)),
 			Loads:  map[vm.ID]*kit.Load{},
@@ -125,15 +127,19 @@ func (m *model) content(f *kit.Frame) string {
 		return ""
 	}
 	base := m.main.View(f)
-	if m.inside && len(m.dialogs) == 0 {
-		base = withFooter(base, m.insideFooter(f))
-	}
-	if len(m.dialogs) == 0 || screens.Tiny(f.Size) {
+	if screens.Tiny(f.Size) {
 		return base
 	}
+	if len(m.dialogs) == 0 {
+		if m.inside {
+			base = withFooter(base, m.insideKeys().Footer(f.Theme, f.Size.W))
+		}
+		return base
+	}
+	base = withFooter(base, m.dialogs[len(m.dialogs)-1].Keys(f).Footer(f.Theme, f.Size.W))
 	box := m.dialogs[len(m.dialogs)-1].View(f)
 	x, y := max(0, (f.Size.W-lipgloss.Width(box))/2), max(0, (f.Size.H-lipgloss.Height(box))/3)
-	return lipgloss.NewCompositor(lipgloss.NewLayer(base), lipgloss.NewLayer(box).X(x).Y(y).Z(1)).Render()
+	return kit.Overlay(base, box, x, y)
 }
 
 // tickEvery is how often ages and durations on the screen go on by themselves.
@@ -163,6 +169,7 @@ func (m *model) lasts() bool {
 // take takes a new snapshot in.
 func (m *model) take(s wire.Snapshot) {
 	m.frame.Snap, m.frame.Now, m.frame.Ready, m.frame.Lost = s, s.Now, true, ""
+	m.came = m.clock()
 	seen := map[vm.ID]bool{}
 	for _, w := range s.Workspaces {
 		seen[w.ID] = true

@@ -53,6 +53,9 @@ type (
 
 // Update routes a message.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	if m.frame.Ready {
+		m.frame.Now = m.frame.Snap.Now.Add(m.clock().Sub(m.came))
+	}
 	cmd := m.route(msg)
 	return m, tea.Batch(cmd, m.tick())
 }
@@ -71,7 +74,6 @@ func (m *model) route(msg tea.Msg) tea.Cmd {
 		return m.mouse(msg)
 	case ticked:
 		m.ticking = false
-		m.frame.Now = m.frame.Now.Add(tickEvery)
 	case quieted:
 		if msg.at == m.quiet {
 			m.holding = false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -27,7 +28,7 @@ func Run(ctx context.Context, connect func(context.Context) (*control.Client, er
 		attachArgv: []string{self, "vm", "attach", "--quiet", "--detach-keys", ""},
 		env:        append(os.Environ(), "TERM=xterm-256color", "COLORTERM=truecolor"),
 	}
-	p := tea.NewProgram(newModel(do, getenv), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out),
+	p := tea.NewProgram(newModel(do, getenv, time.Now), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out),
 		tea.WithFPS(framesPerSecond), tea.WithoutSignalHandler())
 	do.send = p.Send
 	final, err := p.Run()

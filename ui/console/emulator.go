@@ -1,6 +1,8 @@
 package console
 
 import (
+	"io"
+
 	uv "github.com/charmbracelet/ultraviolet"
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/vt"
@@ -104,4 +106,9 @@ func (e *xvt) Cursor() (col, row int, shown bool) {
 
 func (e *xvt) Mode(mode int) bool { return e.modes[mode] }
 
-func (e *xvt) Close() { _ = e.Emulator.Close() }
+// Close ends drain. The emulator's own Close marks it closed without a lock, while drain reads that mark.
+func (e *xvt) Close() {
+	if pipe, ok := e.InputPipe().(io.Closer); ok {
+		_ = pipe.Close()
+	}
+}

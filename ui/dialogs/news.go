@@ -46,5 +46,5 @@ func (d Error) View(f *kit.Frame) string {
 			lines = append(lines, t.Accent.Render(l))
 		}
 	}
-	return kit.Dialog(f, kit.Box{Title: t.Danger.Bold(true).Render(kit.Cut(d.title, w-8))}, lines, w, 0, d.Keys(f))
+	return kit.Dialog(f, kit.Box{Title: t.Danger.Bold().Render(kit.Cut(d.title, w-8))}, lines, w, 0, d.Keys(f))
 }

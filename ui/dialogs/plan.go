@@ -114,7 +114,7 @@ func (d Plan) View(f *kit.Frame) string {
 	words := d.plan.Words(f.Now)
 	body, question := d.body(f, w-4), d.question(f, w-4)
 	room := max(1, f.Size.H-2-len(question))
-	box := kit.Box{Title: t.Danger.Bold(true).Render(kit.Cut(words.Title, w-8))}
+	box := kit.Box{Title: t.Danger.Bold().Render(kit.Cut(words.Title, w-8))}
 	if len(body) > room {
 		top := min(d.top, len(body)-room)
 		if more := len(body) - top - room; more > 0 {
@@ -178,7 +178,15 @@ func goes(t *kit.Theme, l verb.Line, w int) []string {
 	if path == "" && facts == "" {
 		return out
 	}
-	return append(out, kit.Ends("    "+t.Dim.Render(kit.Cut(path, max(8, w-kit.Width(facts)-6))), t.Text.Render(facts), w))
+	path = kit.Cut(l.Path, w-4)
+	if kit.Width(path)+kit.Width(facts)+6 <= w {
+		return append(out, kit.Ends("    "+t.Dim.Render(path), t.Text.Render(facts), w))
+	}
+	out = append(out, "    "+t.Dim.Render(path))
+	for _, line := range kit.Wrap(facts, w-4) {
+		out = append(out, "    "+t.Text.Render(line))
+	}
+	return out
 }
 
 func (d Plan) question(f *kit.Frame, w int) []string {
@@ -187,7 +195,7 @@ func (d Plan) question(f *kit.Frame, w int) []string {
 	out := []string{""}
 	style := t.Text
 	if d.plan.Weigh() == verb.AskName {
-		style = t.Danger.Bold(true)
+		style = t.Danger.Bold()
 	}
 	for _, l := range kit.Wrap(words.WayBack, w) {
 		out = append(out, style.Render(l))
@@ -206,7 +214,7 @@ func (d Plan) question(f *kit.Frame, w int) []string {
 
 func choice(t *kit.Theme, word string, chosen bool) string {
 	if chosen {
-		return t.Selected.Reverse(true).Render("[" + word + "]")
+		return t.Selected.Reverse().Render("[" + word + "]")
 	}
 	return t.Dim.Render(" " + word + " ")
 }

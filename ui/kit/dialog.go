@@ -15,12 +15,11 @@ func Dialog(f *Frame, box Box, lines []string, w, at int, keys Keys) string {
 		below := len(lines) - top - room
 		box.Right = t.Dim.Render(strings.TrimSpace(arrow(top, t.Glyph.Up) + " " + arrow(below, t.Glyph.Down)))
 	}
-	if foot, n := keys.footer(t, 1); n+6 <= w {
-		box.Foot = strings.TrimSpace(foot)
-		if more, n := keys.footer(t, 2); n+6 <= w {
-			box.Foot = strings.TrimSpace(more)
-		}
+	foot, _ := keys.footer(t, 1, w-6)
+	if more, whole := keys.footer(t, 2, w-6); whole {
+		foot = more
 	}
+	box.Foot = strings.TrimSpace(foot)
 	if room <= 0 {
 		return Pad(strings.Join(lines[:min(1, len(lines))], ""), w)
 	}

@@ -79,7 +79,7 @@ func (fl Field) Draw(t *Theme, w int, focus bool) string {
 	}
 	cursor := " "
 	if focus {
-		cursor = t.Text.Reverse(true).Render(" ")
+		cursor = t.Text.Reverse().Render(" ")
 		if fl.Value == "" {
 			return Pad(label.Render(Fit(fl.Label, labelW))+cursor+text+unit, w)
 		}

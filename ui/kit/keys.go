@@ -51,37 +51,46 @@ func (b Bind) Why() string {
 		return ""
 	}
 	why := b.Off.Error()
-	if h := problem.HintOf(b.Off); h != "" {
+	// A hint that names a command is for those who type commands; here there is a key.
+	if h := problem.HintOf(b.Off); h != "" && !strings.Contains(h, "bromure-cli") {
 		why += ". " + h
 	}
 	return why
 }
 
-// Footer shows the keys that fit into w cells, most important first dropped last; those that are off are not shown.
+// Footer shows the keys that fit into w cells; those of great rank are dropped first, and those that are off are not shown.
 func (k Keys) Footer(t *Theme, w int) string {
-	limit := 0
+	limit := 1
 	for _, b := range k {
 		limit = max(limit, b.Rank)
 	}
-	for ; limit > 0; limit-- {
-		if line, n := k.footer(t, limit); n <= w {
+	for ; limit > 1; limit-- {
+		if line, whole := k.footer(t, limit, w); whole {
 			return Pad(line, w)
 		}
 	}
-	return Pad("", w)
+	line, _ := k.footer(t, 1, w)
+	return Pad(line, w)
 }
 
-// footer shows the keys up to a rank, and how many cells they take.
-func (k Keys) footer(t *Theme, limit int) (string, int) {
-	var parts []string
-	n := 1
+// footer shows the keys up to a rank; whole says whether all of them fit into w cells.
+func (k Keys) footer(t *Theme, limit, w int) (line string, whole bool) {
+	n := 0
 	for _, b := range k {
 		if b.Rank == 0 || b.Rank > limit || b.Off != nil {
 			continue
 		}
 		h := b.Help()
-		parts = append(parts, t.Key.Render(h.Key)+" "+t.Dim.Render(h.Desc))
-		n += Width(h.Key) + 1 + Width(h.Desc) + 2
+		before := 2 // cells between two keys
+		if n == 0 {
+			before = 1
+		}
+		cells := before + Width(h.Key) + 1 + Width(h.Desc)
+		if n+cells > w {
+			return line, false
+		}
+		line += Pad("", before) + t.Key.Render(h.Key) + " " + t.Dim.Render(h.Desc)
+		n += cells
 	}
-	return " " + strings.Join(parts, "  "), n
+	return line, true
 }

@@ -9,7 +9,37 @@ import (
 )
 
 // Width is how many cells a styled text takes in a line.
-func Width(s string) int { return ansi.StringWidth(s) }
+func Width(s string) int {
+	if n, ok := plainWidth(s); ok {
+		return n
+	}
+	return ansi.StringWidth(s)
+}
+
+// plainWidth counts texts of ASCII, colours and the signs that frames are drawn with, which are nearly all; false: it has other
+// characters, and what they take depends on their neighbours.
+func plainWidth(s string) (n int, ok bool) {
+	for i := 0; i < len(s); {
+		switch b := s[i]; {
+		case b == 0x1b:
+			if i+1 >= len(s) || s[i+1] != '[' {
+				return 0, false
+			}
+			for i += 2; i < len(s) && (s[i] < 0x40 || s[i] > 0x7e); i++ {
+			}
+			i++
+		case b >= 0x20 && b < 0x7f:
+			n, i = n+1, i+1
+		case b == 0xc2 && i+1 < len(s) && s[i+1] == 0xb7: // U+00B7, the dot between words
+			n, i = n+1, i+2
+		case b == 0xe2 && i+2 < len(s) && (s[i+1] >= 0x94 && s[i+1] <= 0x96): // U+2500 to U+25BF: lines, blocks, triangles
+			n, i = n+1, i+3
+		default:
+			return 0, false
+		}
+	}
+	return n, true
+}
 
 // Cut is foreign text made printable, and shortened with an ellipsis to at most w cells.
 func Cut(s string, w int) string {

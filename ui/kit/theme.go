@@ -22,13 +22,13 @@ const (
 type Theme struct {
 	Mode Mode
 
-	Text, Dim, Title     lipgloss.Style
-	Accent, Danger, Warn lipgloss.Style
-	Good                 lipgloss.Style
-	Selected             lipgloss.Style // a row under the cursor
-	Alarm                lipgloss.Style // a mark that cannot be overlooked
-	Key                  lipgloss.Style // a key in the footer
-	Border, Focus        lipgloss.Style // of boxes; of the one that has the keys
+	Text, Dim, Title     Ink
+	Accent, Danger, Warn Ink
+	Good                 Ink
+	Selected             Ink // a row under the cursor
+	Alarm                Ink // a mark that cannot be overlooked
+	Key                  Ink // a key in the footer
+	Border, Focus        Ink // of boxes; of the one that has the keys
 
 	Glyph Glyphs
 }
@@ -80,21 +80,21 @@ func NewTheme(mode Mode, plain bool) *Theme {
 	if plain {
 		t.Glyph = plainGlyphs
 	}
-	s := lipgloss.NewStyle
+	s := lipgloss.NewStyle()
 	p, colours := palettes[mode]
 	if !colours {
 		t.Mode = NoColor
-		t.Text, t.Dim, t.Title = s(), s().Faint(true), s().Bold(true)
-		t.Accent, t.Danger, t.Warn, t.Good = s().Bold(true), s().Bold(true), s().Bold(true), s()
-		t.Selected, t.Alarm, t.Key = s().Reverse(true), s().Bold(true).Reverse(true), s().Bold(true)
-		t.Border, t.Focus = s().Faint(true), s().Bold(true)
+		t.Text, t.Dim, t.Title = ink(s), ink(s.Faint(true)), ink(s.Bold(true))
+		t.Accent, t.Danger, t.Warn, t.Good = ink(s.Bold(true)), ink(s.Bold(true)), ink(s.Bold(true)), ink(s)
+		t.Selected, t.Alarm, t.Key = ink(s.Reverse(true)), ink(s.Bold(true).Reverse(true)), ink(s.Bold(true))
+		t.Border, t.Focus = ink(s.Faint(true)), ink(s.Bold(true))
 		return t
 	}
-	t.Text, t.Dim, t.Title = s().Foreground(p.text), s().Foreground(p.dim), s().Foreground(p.text).Bold(true)
-	t.Accent, t.Danger = s().Foreground(p.accent), s().Foreground(p.danger)
-	t.Warn, t.Good = s().Foreground(p.warn), s().Foreground(p.good)
-	t.Selected, t.Alarm, t.Key = s().Background(p.selected).Bold(true), s().Foreground(p.danger).Bold(true).Reverse(true), s().Foreground(p.accent).Bold(true)
-	t.Border, t.Focus = s().Foreground(p.border), s().Foreground(p.accent)
+	t.Text, t.Dim, t.Title = ink(s.Foreground(p.text)), ink(s.Foreground(p.dim)), ink(s.Foreground(p.text).Bold(true))
+	t.Accent, t.Danger = ink(s.Foreground(p.accent)), ink(s.Foreground(p.danger))
+	t.Warn, t.Good = ink(s.Foreground(p.warn)), ink(s.Foreground(p.good))
+	t.Selected, t.Alarm, t.Key = ink(s.Background(p.selected).Bold(true)), ink(s.Foreground(p.danger).Bold(true).Reverse(true)), ink(s.Foreground(p.accent).Bold(true))
+	t.Border, t.Focus = ink(s.Foreground(p.border)), ink(s.Foreground(p.accent))
 	return t
 }
 

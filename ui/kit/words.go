@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"time"
 
-	"charm.land/lipgloss/v2"
-
 	"bromure.io/tui/internal/control/wire"
 	"bromure.io/tui/vm"
 )
 
 // StateSign is the glyph of a workspace's state with its style. A mark comes before the state: it is what matters.
-func StateSign(t *Theme, w wire.Workspace) (string, lipgloss.Style) {
+func StateSign(t *Theme, w wire.Workspace) (string, Ink) {
 	switch {
 	case w.Compromise != nil:
 		return t.Glyph.Marked, t.Alarm
@@ -50,6 +48,9 @@ func Span(d time.Duration) string {
 		return fmt.Sprintf("%dm", int(d/time.Minute))
 	case d < 48*time.Hour:
 		return fmt.Sprintf("%dh %02dm", int(d/time.Hour), int(d%time.Hour/time.Minute))
+	}
+	if days := int(d / (24 * time.Hour)); days >= 7 {
+		return fmt.Sprintf("%dd", days)
 	}
 	return fmt.Sprintf("%dd %dh", int(d/(24*time.Hour)), int(d%(24*time.Hour)/time.Hour))
 }

@@ -158,8 +158,8 @@ func (l *list) drawRow(f *kit.Frame, ws wire.Workspace, n, w int, focus bool) st
 	if ws.ID == l.selected {
 		mark = t.Glyph.Bar
 		if focus {
-			base = t.Selected.Inherit(t.Text)
-			style = style.Inherit(t.Selected)
+			base = t.Selected.Over(t.Text)
+			style = style.Over(t.Selected)
 		} else {
 			base = t.Title
 		}

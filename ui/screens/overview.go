@@ -65,7 +65,7 @@ func tabs(f *kit.Frame, w int) string {
 	var parts []string
 	for i, name := range c.Tabs {
 		if i == c.Active {
-			parts = append(parts, t.Accent.Bold(true).Render(kit.Cut(name, 12)))
+			parts = append(parts, t.Accent.Bold().Render(kit.Cut(name, 12)))
 		} else {
 			parts = append(parts, t.Dim.Render(kit.Cut(name, 12)))
 		}
@@ -132,7 +132,7 @@ func (p *page) gap() {
 	}
 }
 
-func (p *page) wrap(text string, style func(...string) string) {
+func (p *page) wrap(text string, style func(string) string) {
 	for _, l := range kit.Wrap(text, p.w) {
 		p.add(style(l))
 	}
@@ -146,11 +146,11 @@ func (p *page) trouble(w wire.Workspace) {
 		p.wrap("It does not boot until its disk and home are wiped. Marked "+kit.Ago(p.f.Now, w.Compromise.At)+".", t.Dim.Render)
 	}
 	if w.Invalid != "" {
-		p.add(t.Danger.Bold(true).Render("Its settings cannot be read"))
+		p.add(t.Danger.Bold().Render("Its settings cannot be read"))
 		p.wrap(w.Invalid, t.Text.Render)
 	}
 	if fail := w.Failure; fail != nil {
-		p.add(t.Danger.Bold(true).Render("The last start failed at: " + kit.Cut(fail.Step, 30)))
+		p.add(t.Danger.Bold().Render("The last start failed at: " + kit.Cut(fail.Step, 30)))
 		p.wrap(fail.Err, t.Text.Render)
 		if fail.Hint != "" {
 			p.wrap(fail.Hint, t.Accent.Render)
@@ -210,7 +210,7 @@ func (p *page) load(w wire.Workspace) {
 		if s.HomeTotal > 0 {
 			p.styled("home", kit.Meter(t, ratio(s.HomeUsed, s.HomeTotal), bar)+" "+used(s.HomeUsed, s.HomeTotal))
 		}
-		p.field("load", fmt.Sprintf("%.2f  %.2f  %.2f, %s", s.Load1, s.Load5, s.Load15, kit.Count(s.Processes, "process")+"es"))
+		p.field("load", fmt.Sprintf("%.2f  %.2f  %.2f, %d processes", s.Load1, s.Load5, s.Load15, s.Processes))
 	} else {
 		p.styled("", t.Dim.Render("no reading yet"))
 	}
@@ -278,7 +278,7 @@ func (s Workspaces) meters(f *kit.Frame, w, h int) []string {
 	var in []string
 	if l := f.Loads[ws.ID]; l != nil && ws.Stats != nil {
 		in = append(in,
-			t.Dim.Render("cpu  ")+t.Accent.Render(kit.Spark(t, l.History, max(0, w-14)))+fmt.Sprintf(" %3.0f %%", l.CPU*100),
+			t.Dim.Render("cpu  ")+t.Accent.Render(kit.Spark(t, l.History, max(0, w-16)))+fmt.Sprintf(" %3.0f %%", l.CPU*100),
 			t.Dim.Render("mem  ")+kit.Cut(used(ws.Stats.MemUsed, ws.Stats.MemTotal), w-9),
 		)
 	} else {
