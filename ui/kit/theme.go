@@ -57,20 +57,22 @@ var plainGlyphs = Glyphs{
 	TopLeft: "+", Top: "-", TopRight: "+", Side: "|", BottomLeft: "+", BottomRight: "+", TeeLeft: "+", TeeRight: "+",
 }
 
-type tokens struct{ text, dim, accent, danger, warn, good, selected, border color.Color }
+// tokens are colours of the palette of 256: each of their sequences is half as long as that of an exact colour, and a frame has
+// hundreds. Text has the terminal's own colour.
+type tokens struct{ dim, accent, danger, warn, good, selected, border color.Color }
 
 var palettes = map[Mode]tokens{
 	Dark: {
-		text: lipgloss.Color("#d7dae0"), dim: lipgloss.Color("#8a92a0"), accent: lipgloss.Color("#7cb7ff"), danger: lipgloss.Color("#ff7b72"),
-		warn: lipgloss.Color("#e3b341"), good: lipgloss.Color("#6fcf7f"), selected: lipgloss.Color("#2a3342"), border: lipgloss.Color("#4a5464"),
+		dim: lipgloss.Color("246"), accent: lipgloss.Color("111"), danger: lipgloss.Color("210"), warn: lipgloss.Color("179"),
+		good: lipgloss.Color("114"), selected: lipgloss.Color("237"), border: lipgloss.Color("240"),
 	},
 	Light: {
-		text: lipgloss.Color("#1f2328"), dim: lipgloss.Color("#59636e"), accent: lipgloss.Color("#0550ae"), danger: lipgloss.Color("#b3201f"),
-		warn: lipgloss.Color("#7d4e00"), good: lipgloss.Color("#116329"), selected: lipgloss.Color("#dbe7f7"), border: lipgloss.Color("#a5afba"),
+		dim: lipgloss.Color("241"), accent: lipgloss.Color("25"), danger: lipgloss.Color("124"), warn: lipgloss.Color("94"),
+		good: lipgloss.Color("22"), selected: lipgloss.Color("153"), border: lipgloss.Color("248"),
 	},
 	Contrast: {
-		text: lipgloss.Color("15"), dim: lipgloss.Color("15"), accent: lipgloss.Color("14"), danger: lipgloss.Color("9"),
-		warn: lipgloss.Color("11"), good: lipgloss.Color("10"), selected: lipgloss.Color("4"), border: lipgloss.Color("15"),
+		dim: lipgloss.NoColor{}, accent: lipgloss.Color("14"), danger: lipgloss.Color("9"), warn: lipgloss.Color("11"),
+		good: lipgloss.Color("10"), selected: lipgloss.Color("4"), border: lipgloss.NoColor{},
 	},
 }
 
@@ -90,7 +92,7 @@ func NewTheme(mode Mode, plain bool) *Theme {
 		t.Border, t.Focus = ink(s.Faint(true)), ink(s.Bold(true))
 		return t
 	}
-	t.Text, t.Dim, t.Title = ink(s.Foreground(p.text)), ink(s.Foreground(p.dim)), ink(s.Foreground(p.text).Bold(true))
+	t.Text, t.Dim, t.Title = ink(s), ink(s.Foreground(p.dim)), ink(s.Bold(true))
 	t.Accent, t.Danger = ink(s.Foreground(p.accent)), ink(s.Foreground(p.danger))
 	t.Warn, t.Good = ink(s.Foreground(p.warn)), ink(s.Foreground(p.good))
 	t.Selected, t.Alarm, t.Key = ink(s.Background(p.selected).Bold(true)), ink(s.Foreground(p.danger).Bold(true).Reverse(true)), ink(s.Foreground(p.accent).Bold(true))
