@@ -239,8 +239,6 @@ func (m *model) carryOne(i kit.Intent) tea.Cmd {
 		return m.quit()
 	case kit.Suspend:
 		return tea.Suspend
-	case kit.Widget:
-		return i.Cmd
 	case kit.CarryOut:
 		if s := i.Plan.Subject; s.Kind == "workspace" {
 			if _, there := m.frame.Find(vm.ID(s.ID)); !there {

@@ -31,9 +31,6 @@ func NewChangedPlan(p verb.Plan) Plan {
 	return d
 }
 
-// Subject is what the plan is about.
-func (d Plan) Subject() verb.Subject { return d.plan.Subject }
-
 // Keys depend on what is asked.
 func (d Plan) Keys(*kit.Frame) kit.Keys {
 	scroll := kit.Keys{

@@ -1,8 +1,6 @@
 package kit
 
 import (
-	tea "charm.land/bubbletea/v2"
-
 	"bromure.io/tui/internal/control/wire"
 	"bromure.io/tui/internal/verb"
 	"bromure.io/tui/vm"
@@ -63,6 +61,4 @@ type (
 	Suspend struct{}
 	// Note says something in the footer until the next key.
 	Note struct{ Text string }
-	// Widget carries the command of a widget.
-	Widget struct{ Cmd tea.Cmd }
 )
