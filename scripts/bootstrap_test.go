@@ -38,7 +38,7 @@ func newHost(t *testing.T) *host {
 	h.program("go", `[ "$2" = GOVERSION ] && echo go1.99.1 || echo local`)
 	h.program("apt-get", `echo "apt-get $*" >> `+h.log)
 	h.program("id", "echo 0")
-	for _, name := range []string{"qemu-system-x86_64", "qemu-system-aarch64", "qemu-img", "mmdebstrap", "mke2fs", "newuidmap", "ssh", "cc", "mkfs.btrfs", "mkfs.xfs"} {
+	for _, name := range []string{"qemu-system-x86_64", "qemu-system-aarch64", "qemu-img", "mmdebstrap", "mke2fs", "newuidmap", "ssh", "cc", "ps", "mkfs.btrfs", "mkfs.xfs"} {
 		h.program(name, "exit 0")
 	}
 	return h
