@@ -37,7 +37,7 @@ func (s *Server) serveConn(ctx context.Context, nc net.Conn) {
 	defer batched.Close()
 	sc, chans, reqs, err := ssh.NewServerConn(batched, s.ssh)
 	if err != nil {
-		s.log.Warn("ssh handshake", "from", nc.RemoteAddr().String(), "err", err)
+		s.log.Warn("ssh handshake", "from", nc.RemoteAddr(), "err", err) // not every kind of connection has one at its end
 		return
 	}
 	_ = nc.SetDeadline(time.Time{})
