@@ -23,7 +23,7 @@ var doors = []door{
 		"internal/control", "internal/cli", "proxy/mitm", "proxy/sigv4", "images/fetch",
 	}, "speaks HTTP"},
 	{[]string{"net"}, []string{
-		"internal/control", "internal/control/controltest", "internal/daemon", "internal/cli", "vm/qemu", "vm/qemu/qmp", "vm/vz", "vm/netstack/...", "vm/link", "vm/vmtest/...",
+		"internal/control", "internal/control/controltest", "internal/daemon", "internal/daemon/daemontest", "internal/cli", "vm/qemu", "vm/qemu/qmp", "vm/vz", "vm/netstack/...", "vm/link", "vm/vmtest/...",
 		"vm/guest/initd", "vm/guest/agent", "vm/guest/sshd", "vm/guest/sysinfo", "secrets/sshagent", "proxy/mitm", "ui/console", "tools/...",
 	}, "opens connections"},
 	{[]string{"syscall", "golang.org/x/sys/..."}, []string{

@@ -147,6 +147,9 @@ func (op Operation) observe(cut int) (o observed, err error) {
 	}
 	losses, err := p.useUp(ctx, next)
 	o.losses = append(o.losses, losses...)
+	if why := next.died(); why != "" {
+		o.losses = append(o.losses, why)
+	}
 	return o, err
 }
 
@@ -194,7 +197,7 @@ func (op Operation) run(ctx context.Context, p *Place, cut int) (steps []string,
 	defer pr.Kill()
 	if op.Boot != nil {
 		if err := op.Boot(ctx, pr); err != nil {
-			return nil, fmt.Errorf("boot: %w", err)
+			return nil, fmt.Errorf("boot: %w%s", err, pr.died())
 		}
 	}
 	if cut == cutNever {

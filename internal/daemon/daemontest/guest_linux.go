@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -57,7 +58,7 @@ func serve(ctx context.Context, etc string, g *vmtest.Guest) error {
 	if err != nil {
 		return err
 	}
-	return sshd.Serve(ctx, l, sshd.Config{
+	return sshd.Serve(ctx, addressed{l}, sshd.Config{
 		HostKey: host, ClientKey: client, Etc: etc, Env: map[string]string{"BOOT": fmt.Sprint(g.Boot)},
 		Calls: func(_ context.Context, method guest.Method, params json.RawMessage) (any, error) {
 			switch method {
@@ -84,6 +85,24 @@ func serve(ctx context.Context, etc string, g *vmtest.Guest) error {
 			return nil, errors.New("this guest cannot do that")
 		},
 	})
+}
+
+// addressed is a listener whose connections have addresses to their end and beyond, as those of a kernel have.
+type addressed struct{ net.Listener }
+
+func (l addressed) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return addressedConn{c}, err
+}
+
+type addressedConn struct{ net.Conn }
+
+func (c addressedConn) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.ParseIP(guest.GatewayAddress), Port: 1}
+}
+
+func (c addressedConn) LocalAddr() net.Addr {
+	return &net.TCPAddr{IP: net.ParseIP(guest.GuestAddress), Port: guest.SSHPort}
 }
 
 // card is the guest's end of its network card. It knows when the host has taken note of a reply.

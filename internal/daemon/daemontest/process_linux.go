@@ -92,10 +92,11 @@ type Process struct {
 	booted string // the ID of the workspace that [Operation].Boot has made
 	leave  func() // ends the lease on it
 
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	out   *bufio.Reader
-	ended chan struct{}
+	output string // a file
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	ended  chan struct{}
 }
 
 // Spawn starts a daemon and returns when it answers. failpoints arms it from its very beginning.
@@ -115,8 +116,7 @@ func (p *Place) Spawn(failpoints string) (*Process, error) {
 		select {
 		case <-tick.C:
 		case <-pr.ended:
-			out, _ := os.ReadFile(p.output())
-			return nil, fmt.Errorf("the daemon ended: %s: %s", pr.cmd.ProcessState, out)
+			return nil, errors.New(pr.died())
 		case <-ctx.Done():
 			pr.Kill()
 			return nil, err
@@ -124,19 +124,17 @@ func (p *Place) Spawn(failpoints string) (*Process, error) {
 	}
 }
 
-func (p *Place) output() string { return filepath.Join(p.Dir, "daemon.out") }
-
 func (p *Place) spawn(failpoints string) (*Process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(p.output(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	log, err := os.OpenFile(filepath.Join(p.Dir, "daemon.out"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	pr := &Process{cmd: exec.Command(exe), ended: make(chan struct{})}
+	pr := &Process{output: log.Name(), cmd: exec.Command(exe), ended: make(chan struct{})}
 	pr.cmd.Env = append(os.Environ(), envPlace+"="+p.Dir, failpoint.Env+"="+failpoints, "TZ=UTC")
 	pr.cmd.Stderr = log
 	if pr.in, err = pr.cmd.StdinPipe(); err != nil {
@@ -183,6 +181,17 @@ func (pr *Process) Kill() {
 	if pr.Client != nil {
 		pr.Client.Close()
 	}
+}
+
+// died says how a daemon ended that was not told to, with what it printed; it is empty for one that runs.
+func (pr *Process) died() string {
+	select {
+	case <-pr.ended:
+	case <-time.After(20 * time.Millisecond): // a connection that broke is seen before the end of the process
+		return ""
+	}
+	out, _ := os.ReadFile(pr.output)
+	return fmt.Sprintf(" (the daemon ended: %s: %s)", pr.cmd.ProcessState, out)
 }
 
 // Killed waits for the end of the daemon and says whether it was kill -9.
