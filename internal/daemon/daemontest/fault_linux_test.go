@@ -1,7 +1,10 @@
 package daemontest
 
 import (
+	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -24,5 +27,28 @@ func TestEveryStep(t *testing.T) {
 		}
 		results = append(results, r)
 	}
-	t.Log("\n" + Table(results))
+	table := Table(results)
+	t.Log("\n" + table)
+	if every > 1 || t.Failed() {
+		return
+	}
+	const doc = "../../../docs/reliability.md"
+	text, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text), "```\n")
+	at := slices.IndexFunc(parts, func(s string) bool { return strings.HasPrefix(s, "operation ") || s == "table\n" })
+	switch {
+	case at < 0:
+		t.Errorf("%s has no table", doc)
+	case parts[at] == table:
+	case *update:
+		parts[at] = table
+		if err := os.WriteFile(doc, []byte(strings.Join(parts, "```\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s has another table; -update writes this one", doc)
+	}
 }
