@@ -139,6 +139,9 @@ func (a *app) carryOut(ctx context.Context, c *control.Client, p verb.Plan) erro
 		fmt.Fprintln(a.Err, "Nothing was removed: it has changed meanwhile. The plan is now:")
 		_ = a.printPlan(a.Err, *last.NewPlan)
 	}
+	if err == nil && p.Verb == verb.Uninstall {
+		err = a.awaitEnd(ctx, c) // the last of what goes is what the daemon itself needs
+	}
 	if err != nil {
 		return err
 	}
@@ -150,6 +153,20 @@ func (a *app) carryOut(ctx context.Context, c *control.Client, p verb.Plan) erro
 	}
 	_, err = fmt.Fprintf(a.Out, "%s: done, %s freed\n", line(p.Words(time.Now()).Title), verb.Bytes(p.Own()))
 	return err
+}
+
+// endPatience is how long a daemon that was told to leave may take.
+const endPatience = 30 * time.Second
+
+func (a *app) awaitEnd(ctx context.Context, c *control.Client) error {
+	root, _, err := a.place()
+	if err != nil {
+		return err
+	}
+	c.Close()
+	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	return control.WaitGone(ctx, root)
 }
 
 // printPlan prints a plan in the words that the dialog has as well, or as JSON.

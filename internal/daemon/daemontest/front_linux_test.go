@@ -180,3 +180,22 @@ func nothingLeft(t *testing.T, p *Place, d *Daemon) {
 		t.Errorf("%d machines run", n)
 	}
 }
+
+// When an uninstall says that it is done, it is.
+func TestUninstallIsDoneWhenItSaysSo(t *testing.T) {
+	p := TempPlace(t)
+	if err := p.furnish(); err != nil {
+		t.Fatal(err)
+	}
+	pr, err := p.Spawn("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pr.Kill()
+	if out, err := front(t, p, "uninstall", "--yes").CombinedOutput(); err != nil || !strings.Contains(string(out), "done") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if left, err := os.ReadDir(string(p.Root)); err == nil && len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
