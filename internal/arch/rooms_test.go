@@ -55,7 +55,7 @@ var rooms = []room{
 	{"vm/initramfs", leaves, "one boot's archive"},
 	{"vm/disk", plus([]string{"vm", "images"}, leaves), "clones disks, makes homes"},
 	{"vm/disk/disktest", nil, "real file systems for tests and measurements"},
-	{"vm/store", plus([]string{"vm", "images"}, leaves), "workspaces on disk"},
+	{"vm/store", plus([]string{"vm", "images"}, leaves, []string{"vm/disk"}), "workspaces on disk; an inventory tells a disk's own bytes from shared ones"},
 	{"vm/netstack/netstacktest", leaves, "a guest in memory, for tests of segments"},
 	{"vm/netstack", plus([]string{"vm"}, leaves), "one private segment"},
 	{"vm/link", plus([]string{"vm"}, leaves), "the host's end of the channel to the guest"},

@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	"bromure.io/tui/internal/layout"
 	"bromure.io/tui/internal/verb"
 	"bromure.io/tui/vm"
+	"bromure.io/tui/vm/disk"
 )
 
 // Inventory lists everything that is on disk of a workspace, and its MAC reservation. It is what is
@@ -173,6 +175,12 @@ func item(root *os.Root, rel, kind string) (verb.Item, error) {
 		it.Own = st.Blocks * 512
 		if stable[kind] {
 			it.Identity = fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+		}
+	}
+	if fi.Mode().IsRegular() && stable[kind] {
+		// Images share blocks with what they were cloned from: only the others come back.
+		if u, err := disk.Measure(filepath.Join(root.Name(), rel)); err == nil {
+			it.Own, it.Shared = u.Own(), u.Shared
 		}
 	}
 	if !fi.IsDir() {
