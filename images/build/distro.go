@@ -19,7 +19,7 @@ type distro struct {
 	components []string          // the archive's own
 	keyrings   []string          // where its key may be on a host; the first is where it is in the image too
 	keyHint    string            // how the key comes to a host
-	mirrors    map[string]mirror // by Go architecture, for a host that has no sources of it
+	mirrors    map[string]mirror // by Go architecture, for a host that has no sources of it; nil: it must have
 	packages   []string          // beyond what the variant "minbase" brings
 	kernels    map[string]string // by Go architecture: the package that depends on the current kernel
 }
@@ -41,12 +41,8 @@ var distros = map[string]*distro{
 		components: []string{"main", "contrib", "non-free", "non-free-firmware"},
 		keyrings:   []string{"/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"},
 		keyHint:    "sudo apt-get install debian-archive-keyring",
-		mirrors: map[string]mirror{
-			"amd64": {"http://deb.debian.org/debian", "http://deb.debian.org/debian-security"},
-			"arm64": {"http://deb.debian.org/debian", "http://deb.debian.org/debian-security"},
-		},
-		packages: packages,
-		kernels:  map[string]string{"amd64": "linux-image-cloud-amd64", "arm64": "linux-image-cloud-arm64"},
+		packages:   packages,
+		kernels:    map[string]string{"amd64": "linux-image-cloud-amd64", "arm64": "linux-image-cloud-arm64"},
 	},
 	"ubuntu": {
 		id:         "ubuntu",
@@ -147,6 +143,10 @@ func makePlan(host fs.FS, id, suite, arch string) (*plan, error) {
 	if len(p.sources) == 0 && id == hostID {
 		return nil, problem.New(problem.Missing, fmt.Sprintf("no package source of %s %s in /etc/apt/sources.list or /etc/apt/sources.list.d", id, hostSuite),
 			"Add the distribution's own source there; sources.list(5) shows how.")
+	}
+	if len(p.sources) == 0 && d.mirrors == nil {
+		return nil, problem.New(problem.Missing, fmt.Sprintf("this host has no package source of %s %s", id, suite),
+			"Add one to /etc/apt/sources.list.d; sources.list(5) shows how.")
 	}
 	if len(p.sources) == 0 {
 		p.sources = d.public(suite, arch)
